@@ -124,6 +124,7 @@ def kcp_definitions() -> tuple[ResourceDefinition, ...]:
         *_topology(),
         *_tenancy(),
         *_migration(),
+        _move_plan(),
         *_workload(),
     )
 
@@ -281,6 +282,19 @@ def _migration() -> tuple[ResourceDefinition, ...]:
             {"v1alpha1": migrations},
             origin=BOUND_CRDS,
         ),
+    )
+
+
+def _move_plan() -> ResourceDefinition:
+    columns = (
+        ("Phase", "string", ".status.phase"),
+        ("Moved", "integer", ".status.moved"),
+        ("Total", "integer", ".status.total"),
+        ("Approved", "boolean", ".spec.approved"),
+        AGE,
+    )
+    return custom(
+        "moving.pykcp.io", "MovePlan", "moveplans", {"v1alpha1": columns}, origin=BOUND_CRDS
     )
 
 

@@ -26,6 +26,7 @@ _PREFIXES: Mapping[str, str] = {
     "clustercachedresourceendpointslices.cache.kcp.io": "v260804-b35f3bb61",
     "logicalclustermigrations.migration.kcp.io": "v260702-7381341f5",
     "logicalclusterdumps.migration.kcp.io": "v260702-7381341f5",
+    "moveplans.moving.pykcp.io": "v261116-1",
     "clusters.workload.kcp.dev": "v261116-1",
     "placements.workload.kcp.dev": "v261116-1",
     "workloadbindings.workload.kcp.dev": "v261116-1",
@@ -49,6 +50,7 @@ EXPORTS: Mapping[str, tuple[str, ...]] = {
         "logicalclusterdumps.migration.kcp.io",
         "logicalclustermigrations.migration.kcp.io",
     ),
+    "moving.pykcp.io": ("moveplans.moving.pykcp.io",),
     "workload.kcp.dev": (
         "apiresourceimports.apiresource.kcp.dev",
         "clusters.workload.kcp.dev",
@@ -59,7 +61,7 @@ EXPORTS: Mapping[str, tuple[str, ...]] = {
 }
 """The resources of each export."""
 
-ADDED_EXPORTS = frozenset({"workload.kcp.dev"})
+ADDED_EXPORTS = frozenset({"moving.pykcp.io", "workload.kcp.dev"})
 """Exports that a root shard of kcp, or of an older version, does not have."""
 
 

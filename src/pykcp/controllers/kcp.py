@@ -84,6 +84,7 @@ def _moving_controllers(
 
         bindings = next(one for one in others if isinstance(one, APIBindings))
         made.append(migration.make(parts, moving, provisioning, bindings, reports))
+        made.append(migration.make_plans(parts))
     return made
 
 

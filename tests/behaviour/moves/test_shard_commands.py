@@ -5,10 +5,19 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
-from pykcp.testing.moving.migrations import CONFIG_MAPS, GATE, cluster_of, holder, make_on
+from pykcp.testing.client import eventually
+from pykcp.testing.moving.migrations import (
+    CONFIG_MAPS,
+    GATE,
+    MIGRATIONS,
+    cluster_of,
+    holder,
+    make_on,
+)
 from pykcp.testing.server import environment
 from pykcp.testing.sharded import Fleet, fleet
 from pykcp.testing.workspaces import make_workspace
@@ -102,3 +111,58 @@ def test_mistakes(two: Fleet, words: str, problem: str) -> None:
     done = run(two, words)
     assert done.returncode == 1
     assert problem in done.stderr
+
+
+PLANS = "/apis/moving.pykcp.io/v1alpha1/moveplans"
+
+
+def plan_of(two: Fleet, name: str) -> Any:
+    return two.client(cluster="root").get(f"{PLANS}/{name}").json
+
+
+def test_a_plan_is_approved_later_and_survives_the_shard_that_has_it(two: Fleet) -> None:
+    clients = [make_on(two, f"planned-{number}", "shard-1") for number in range(2)]
+    others = [row[0] for row in shard(two, "plan drain shard-1")[1:]]
+    created = shard(two, "plan drain shard-1 --create")
+    assert created[-1][:3] == ["plan", "drain-shard-1", "created;"]
+    root = two.client(cluster="root")
+    eventually(lambda: plan_of(two, "drain-shard-1")["status"]["phase"] == "Planned")
+    assert [holder(two, cluster_of(client)) for client in clients] == ["shard-1", "shard-1"]
+    listed = {row[0]: row[1:] for row in shard(two, "plans")}
+    assert listed["drain-shard-1"] == ["Planned", "0", str(len(others)), "0", "0"]
+    exists = run(two, "plan drain shard-1 --create")
+    assert 'plan "drain-shard-1" exists' in exists.stderr
+    changed = root.patch(f"{PLANS}/drain-shard-1", {"spec": {"moves": []}})
+    assert (changed.status, "moves are immutable" in changed.json["message"]) == (422, True)
+
+    # No client follows it, and the shard that carries it out is killed.
+    assert root.patch(f"{PLANS}/drain-shard-1", {"spec": {"approved": True}}).status == 200
+    two["root"].kill()
+    two["root"].start()
+    eventually(
+        lambda: (plan_of(two, "drain-shard-1").get("status") or {}).get("phase") == "Completed", 60
+    )
+    assert [holder(two, cluster_of(client)) for client in clients] == ["root", "root"]
+    assert plan_of(two, "drain-shard-1")["status"]["moved"] == len(others)
+    eventually(lambda: not root.get(MIGRATIONS).json["items"])
+    assert {row[0]: row[1] for row in shard(two, "list")}["shard-1"] == "Cordoned"
+    shard(two, "approve drain-shard-1")  # follows what has ended
+    shard(two, "uncordon shard-1")
+
+
+def test_a_plan_that_cannot_be_carried_out_stops(two: Fleet) -> None:
+    cluster = cluster_of(make_on(two, "stuck", "root"))
+    root = two.client(cluster="root")
+    moves = [{"path": "root:stuck", "logicalCluster": cluster, "destination": "nowhere"}]
+    body = {
+        "apiVersion": "moving.pykcp.io/v1alpha1",
+        "kind": "MovePlan",
+        "metadata": {"name": "bad"},
+        "spec": {"approved": True, "moves": moves},
+    }
+    assert root.post(PLANS, body).status == 201
+    done = run(two, "approve bad")
+    assert done.returncode == 1
+    assert 'root:stuck cannot be moved: shard "nowhere" not found' in done.stderr
+    assert plan_of(two, "bad")["status"]["failed"][0]["attempts"] == 2
+    assert holder(two, cluster) == "root"

@@ -14,6 +14,11 @@ kubectl kcp shard cordon shard-1
 kubectl kcp shard plan drain shard-1
 kubectl kcp shard drain shard-1
 
+# the same with an approval by somebody else
+kubectl kcp shard plan drain shard-1 --create
+kubectl kcp shard plans
+kubectl kcp shard approve drain-shard-1
+
 # spread workspaces evenly
 kubectl kcp shard uncordon shard-1
 kubectl kcp shard rebalance --yes
@@ -23,9 +28,9 @@ kubectl kcp shard move :root:org:team --to shard-1 --recursive
 """
 _DRAIN = """Cordon a shard and move all of its workspaces to the other shards.
 
-The plan is printed and has to be approved. Workspaces are used while they move. When the command
-is interrupted, moves in progress are completed; run it again to move the rest. Logical clusters
-without a workspace, such as root, stay.
+The plan is printed and has to be approved. Workspaces are used while they move. The plan is kept
+as a MovePlan in root and carried out by the server: it goes on when the command is interrupted;
+run it again to follow it. Logical clusters without a workspace, such as root, stay.
 """
 
 
@@ -71,6 +76,18 @@ def _rebalance(invocation: CommandInvocation) -> None:
     rebalance(invocation)
 
 
+def _plans(invocation: CommandInvocation) -> None:
+    from pykcp.cli.plugins.shards.commands import list_plans
+
+    list_plans(invocation)
+
+
+def _approve(invocation: CommandInvocation) -> None:
+    from pykcp.cli.plugins.shards.commands import approve
+
+    approve(invocation)
+
+
 def _move(invocation: CommandInvocation) -> None:
     from pykcp.cli.plugins.shards.commands import move
 
@@ -89,6 +106,10 @@ def shard_command() -> Command:
         *run,
     )
     connect, shard = CONNECTION_FLAGS, "<shard>"
+    keep = (
+        PluginFlag("create", "bool", "Store the plan in root; it waits for approval.", False),
+        *connect,
+    )
     return Command(
         "shard",
         "List, cordon and drain shards; move workspaces between them.",
@@ -100,10 +121,13 @@ def shard_command() -> Command:
                     flags=connect),
             Command("plan", "Print which workspaces would be moved.", children=(
                 Command("drain", "Print the moves that empty a shard.", _plan_drain, shard,
-                        flags=connect),
+                        flags=keep),
                 Command("rebalance", "Print the moves that spread workspaces evenly.",
-                        _plan_rebalance, flags=connect),
+                        _plan_rebalance, flags=keep),
             )),
+            Command("plans", "List the stored plans and their progress.", _plans, flags=connect),
+            Command("approve", "Let a stored plan begin, and follow it.", _approve, "<plan>",
+                    flags=connect),
             Command("drain", "Move all workspaces of a shard to others.", _drain, shard, _DRAIN,
                     flags=run),
             Command("rebalance", "Spread workspaces evenly over shards.", _rebalance, flags=run),

@@ -6,10 +6,11 @@ from pykcp.apis.kcp.shards import HARD_LIMIT_ANNOTATION, limit_of
 from pykcp.controllers.apis.apibinding import APIBindings
 from pykcp.controllers.apis.bound_crds import BoundCRDs
 from pykcp.controllers.apis.objects import ApiObjects
-from pykcp.controllers.migration import migrations
+from pykcp.controllers.migration import migrations, move_plans
 from pykcp.controllers.migration.arrivals import ArrivedClusters
 from pykcp.controllers.migration.destination import MigrationDestination
 from pykcp.controllers.migration.migrations import Migrations
+from pykcp.controllers.migration.move_plans import MovePlans
 from pykcp.controllers.migration.needed_definitions import NeededDefinitions
 from pykcp.controllers.migration.objects import MigrationObjects
 from pykcp.controllers.migration.origin import MigrationOrigin
@@ -48,6 +49,13 @@ def make(
     return Migrations(
         objects, origin, destination, moving, settle, shard, now, lookup.replica,
         parts.metrics,
+    )  # fmt: skip
+
+
+def make_plans(parts: ControllerParts) -> MovePlans:
+    client = parts.account(move_plans.NAME)
+    return MovePlans(
+        parts.lister, client, parts.peers, parts.now(), parts.clock, parts.metrics
     )  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 from pykcp.apis.kcp.logical_clusters import UNSCHEDULABLE_ANNOTATION
@@ -13,12 +14,22 @@ from pykcp.cli.plugins.errors import PluginError
 from pykcp.cli.plugins.go_text import columns
 from pykcp.cli.plugins.session import Session
 from pykcp.cli.plugins.shards import plan as plans
-from pykcp.cli.plugins.shards.moves import MoveRunner, serve_migrations
+from pykcp.cli.plugins.shards.moves import (
+    MOST,
+    PlanFollower,
+    approve_plan,
+    current_plan,
+    phase_of,
+    plan_body,
+    serve_moves,
+    store_plan,
+)
 from pykcp.cli.plugins.shards.plan import PlannedMove
 from pykcp.cli.plugins.shards.survey import (
     is_cordoned,
     list_shards,
     list_workspaces,
+    move_plans,
     shard_objects,
 )
 from pykcp.cli.plugins.shell.command import CommandInvocation, WantsHelp
@@ -76,26 +87,61 @@ def _mark(invocation: CommandInvocation, *, is_on: bool) -> None:
 
 
 def plan_drain(invocation: CommandInvocation) -> None:
-    show(_drain_moves(invocation, _argument(invocation)))
+    name = _argument(invocation)
+    _keep(invocation, f"drain-{name}", _drain_moves(invocation, name), cordon=name)
 
 
 def plan_rebalance(invocation: CommandInvocation) -> None:
-    show(_rebalance_moves(invocation))
+    _keep(invocation, "rebalance", _rebalance_moves(invocation))
+
+
+def _keep(
+    invocation: CommandInvocation, name: str, moves: list[PlannedMove], cordon: str = ""
+) -> None:
+    """Print the moves and, if asked to, store them as a plan that waits for approval."""
+    show(moves)
+    if not moves or not invocation["create"]:
+        return
+    client = Session(invocation).client
+    serve_moves(client)
+    store_plan(client, plan_body(name, moves[:MOST], cordon, 600.0, is_approved=False))
+    print(f"plan {name} created; approve it with: kubectl kcp shard approve {name}")
+
+
+def list_plans(invocation: CommandInvocation) -> None:
+    if invocation.arguments:
+        raise WantsHelp
+    client = Session(invocation).client
+    serve_moves(client)
+    rows = ["NAME\tPHASE\tMOVED\tTOTAL\tMOVING\tFAILED"]
+    for plan in move_plans(client).list():
+        status = plan.get("status") or {}
+        numbers = [status.get("moved") or 0, len(plan["spec"].get("moves") or ())]
+        numbers += [len(status.get(part) or ()) for part in ("moving", "failed")]
+        words = [plan["metadata"]["name"], phase_of(plan), *map(str, numbers)]
+        rows.append("\t".join(words))
+    for line in columns(rows, padding=3):
+        print(line)
+
+
+def approve(invocation: CommandInvocation) -> None:
+    """Let a plan begin, or follow one that has begun."""
+    name, client = _argument(invocation), Session(invocation).client
+    serve_moves(client)
+    approve_plan(client, name)
+    PlanFollower(client, name).run()
 
 
 def drain(invocation: CommandInvocation) -> None:
     """Cordon a shard, then move everything that can be moved."""
     name = _argument(invocation)
-    moves = _drain_moves(invocation, name)
-    if _is_approved(invocation, moves):
-        _mark(invocation, is_on=True)
-        _run(invocation, moves)
+    _carry_out(invocation, f"drain-{name}", lambda: _drain_moves(invocation, name), cordon=name)
 
 
 def rebalance(invocation: CommandInvocation) -> None:
-    moves = _rebalance_moves(invocation)
-    if _is_approved(invocation, moves):
-        _run(invocation, moves)
+    if invocation.arguments:
+        raise WantsHelp
+    _carry_out(invocation, "rebalance", lambda: _rebalance_moves(invocation))
 
 
 def move(invocation: CommandInvocation) -> None:
@@ -104,15 +150,18 @@ def move(invocation: CommandInvocation) -> None:
         raise PluginError('required flag(s) "to" not set')
     path = resolve(session.current(), path)
     client = session.client
-    moves = plans.relocate(
-        list_shards(client),
-        list_workspaces(client),
-        path,
-        invocation["to"],
-        is_recursive=invocation["recursive"],
-    )
-    if _is_approved(invocation, moves):
-        _run(invocation, moves)
+
+    def find() -> list[PlannedMove]:
+        return plans.relocate(
+            list_shards(client),
+            list_workspaces(client),
+            path,
+            invocation["to"],
+            is_recursive=invocation["recursive"],
+        )
+
+    name = path.replace(":", ".")
+    _carry_out(invocation, f"move-{name}", find)
 
 
 def _argument(invocation: CommandInvocation) -> str:
@@ -153,8 +202,29 @@ def _is_approved(invocation: CommandInvocation, moves: list[PlannedMove]) -> boo
     return answer.strip().lower() in ("y", "yes")
 
 
-def _run(invocation: CommandInvocation, moves: list[PlannedMove]) -> None:
-    if moves:
-        client = Session(invocation).client
-        serve_migrations(client)
-        MoveRunner(client, moves, invocation["timeout"]).run()
+def _carry_out(
+    invocation: CommandInvocation,
+    name: str,
+    find: Callable[[], list[PlannedMove]],
+    cordon: str = "",
+) -> None:
+    """Have the server move what `find` says, in plans of at most `MOST` moves."""
+    client = Session(invocation).client
+    moves = find()
+    if not _is_approved(invocation, moves):
+        return
+    if cordon:
+        _mark(invocation, is_on=True)
+    if not moves:
+        return
+    serve_moves(client)
+    if current_plan(client, name) is not None:
+        print(f"plan {name} has begun already", flush=True)
+        approve_plan(client, name)
+        PlanFollower(client, name).run()
+        moves = find()
+    while moves:
+        body = plan_body(name, moves[:MOST], cordon, invocation["timeout"], is_approved=True)
+        store_plan(client, body)
+        PlanFollower(client, name).run()
+        moves = moves[MOST:]

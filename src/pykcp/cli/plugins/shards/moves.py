@@ -1,9 +1,11 @@
-"""Carries a plan out: a LogicalClusterMigration for each move, a few at a time."""
+"""Plans of moves in `root`: created, approved, and followed until they have ended.
+
+The server carries a plan out. A command that is interrupted does not stop it, and can be repeated.
+"""
 
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,23 +14,29 @@ from pykcp.cli.plugins.access.status import ServerError
 from pykcp.cli.plugins.errors import PluginError
 from pykcp.cli.plugins.go_text import quote
 from pykcp.cli.plugins.shards.plan import PlannedMove
-from pykcp.cli.plugins.shards.survey import migrations
+from pykcp.cli.plugins.shards.survey import migrations, move_plans
 from pykcp.cli.plugins.wait import poll
-from pykcp.cli.plugins.workspace.resources import apis, unmet
+from pykcp.cli.plugins.workspace.resources import Collection, apis
 from pykcp.machinery.kcp.clusters import ROOT
 
 Object = dict[str, Any]
-AT_ONCE = 4
-TRIES = 2
+MOST = 1000
+"""Moves in one plan."""
+ENDED = ("Completed", "Failed")
 _POLL_SECONDS = 0.1
 _BIND_SECONDS = 30.0
-_EXPORT = "migration.kcp.io"
+_BEGIN_SECONDS = 30.0
 
 
-def serve_migrations(client: RestClient) -> None:
-    """Bind the API of migrations in `root`, if it is not."""
+def serve_moves(client: RestClient) -> None:
+    """Bind the APIs of migrations and plans in `root`, if they are not."""
+    _serve(client, migrations(client), "migration.kcp.io")
+    _serve(client, move_plans(client), "moving.pykcp.io")
+
+
+def _serve(client: RestClient, objects: Collection, export: str) -> None:
     try:
-        migrations(client).list()
+        objects.list("?limit=1")
     except ServerError as error:
         if not error.is_not_found:
             raise
@@ -37,8 +45,8 @@ def serve_migrations(client: RestClient) -> None:
     body = {
         "apiVersion": "apis.kcp.io/v1alpha2",
         "kind": "APIBinding",
-        "metadata": {"name": _EXPORT},
-        "spec": {"reference": {"export": {"path": ROOT, "name": _EXPORT}}},
+        "metadata": {"name": export},
+        "spec": {"reference": {"export": {"path": ROOT, "name": export}}},
     }
     bindings = apis(client, ROOT, "apibindings")
     try:
@@ -47,86 +55,130 @@ def serve_migrations(client: RestClient) -> None:
         if error.code != 409:
             raise
     poll(
-        lambda: (bindings.get(_EXPORT).get("status") or {}).get("phase") == "Bound",
+        lambda: (bindings.get(export).get("status") or {}).get("phase") == "Bound",
         _BIND_SECONDS,
-        lambda: f"APIBinding {quote(_EXPORT)} is not bound",
+        lambda: f"APIBinding {quote(export)} is not bound",
     )
 
 
-class MoveRunner:
-    """Runs moves and reports each; stops when one has failed twice."""
+def plan_body(
+    name: str, moves: Sequence[PlannedMove], cordon: str, timeout: float, *, is_approved: bool
+) -> Object:
+    """A MovePlan."""
+    spec: Object = {
+        "approved": is_approved,
+        "timeoutSeconds": max(1, round(timeout)),
+        "moves": [
+            {
+                "path": one.path,
+                "logicalCluster": one.cluster,
+                "origin": one.origin,
+                "destination": one.destination,
+            }
+            for one in moves
+        ],
+    }
+    if cordon:
+        spec["cordon"] = cordon
+    return {
+        "apiVersion": "moving.pykcp.io/v1alpha1",
+        "kind": "MovePlan",
+        "metadata": {"name": name},
+        "spec": spec,
+    }
 
-    def __init__(self, client: RestClient, moves: Sequence[PlannedMove], timeout: float) -> None:
-        self._objects = migrations(client)
-        self._total, self._timeout = len(moves), timeout
-        self._waiting = deque((move, 1) for move in moves)
-        self._running: dict[str, tuple[PlannedMove, int, float]] = {}
-        self._done = 0
-        self._failures: list[str] = []
+
+def phase_of(plan: Object) -> str:
+    return str((plan.get("status") or {}).get("phase") or "")
+
+
+def current_plan(client: RestClient, name: str) -> Object | None:
+    """The plan of a name that has not ended."""
+    try:
+        found = move_plans(client).get(name)
+    except ServerError as error:
+        if not error.is_not_found:
+            raise
+        return None
+    return None if phase_of(found) in ENDED else found
+
+
+def store_plan(client: RestClient, body: Object) -> None:
+    """Create a plan; one of the same name that has ended is replaced."""
+    objects, name = move_plans(client), body["metadata"]["name"]
+    if current_plan(client, name) is not None:
+        raise PluginError(
+            f"plan {quote(name)} exists: approve it with `kubectl kcp shard approve {name}`, "
+            "or delete it"
+        )
+    try:
+        objects.delete(name)
+    except ServerError as error:
+        if not error.is_not_found:
+            raise
+    objects.create(body)
+
+
+def approve_plan(client: RestClient, name: str) -> Object:
+    objects = move_plans(client)
+    while True:
+        found = objects.get(name)
+        if found["spec"].get("approved"):
+            return found
+        try:
+            return objects.replace({**found, "spec": {**found["spec"], "approved": True}})
+        except ServerError as error:
+            if error.code != 409:
+                raise
+
+
+class PlanFollower:
+    """Prints what has moved until the plan has ended."""
+
+    def __init__(self, client: RestClient, name: str) -> None:
+        self._objects, self._name = move_plans(client), name
+        self._told: set[str] = set()
 
     def run(self) -> None:
-        while self._running or (self._waiting and not self._failures):
-            while self._can_start():
-                self._start(*self._waiting.popleft())
-            for name in tuple(self._running):
-                self._look(name)
-            if self._running:
-                time.sleep(_POLL_SECONDS)
-        if self._failures:
-            left = self._total - self._done
-            raise PluginError(f"{'; '.join(self._failures)}; {left} workspaces were not moved")
+        began = time.monotonic()
+        while True:
+            plan = self._objects.get(self._name)
+            self._tell(plan)
+            phase = phase_of(plan)
+            if phase == "Completed":
+                return
+            if phase == "Failed":
+                raise PluginError(_failures(plan))
+            if phase == "Paused":
+                raise PluginError(f"plan {quote(self._name)} was paused")
+            if not phase and time.monotonic() - began > _BEGIN_SECONDS:
+                raise PluginError(
+                    f"plan {quote(self._name)} has not begun: is the feature gate "
+                    "LogicalClusterMigration on?"
+                )
+            time.sleep(_POLL_SECONDS)
 
-    def _can_start(self) -> bool:
-        """A parent waits until everything below it has moved."""
-        if not self._waiting or self._failures or len(self._running) >= AT_ONCE:
-            return False
-        path = self._waiting[0][0].path
-        return not any(one.path.startswith(f"{path}:") for one, _, _ in self._running.values())
-
-    def _start(self, move: PlannedMove, attempt: int) -> None:
-        name = f"move-{move.cluster}"
-        spec = {"logicalCluster": move.cluster, "destinationShard": move.destination}
-        body = {
-            "apiVersion": "migration.kcp.io/v1alpha1",
-            "kind": "LogicalClusterMigration",
-            "metadata": {"name": name},
-            "spec": spec,
-        }
-        try:
-            self._objects.create(body)
-        except ServerError as error:
-            if error.code != 409 or self._objects.get(name)["spec"] != spec:
-                raise
-        self._running[name] = (move, attempt, time.monotonic())
-
-    def _look(self, name: str) -> None:
-        move, attempt, began = self._running[name]
-        found = self._objects.get(name)
-        status = found.get("status") or {}
-        phase = status.get("phase") or ""
-        seconds = time.monotonic() - began
-        if phase == "Completed":
-            self._done += 1
-            entries = status.get("entriesCopied") or 0
+    def _tell(self, plan: Object) -> None:
+        moves = {one["logicalCluster"]: one for one in plan["spec"]["moves"]}
+        for done in (plan.get("status") or {}).get("done") or ():
+            cluster = done["logicalCluster"]
+            if cluster in self._told or cluster not in moves:
+                continue
+            self._told.add(cluster)
+            move, entries = moves[cluster], done.get("entriesCopied") or 0
             print(
-                f"[{self._done}/{self._total}] {move.path}: {move.origin} -> {move.destination}"
-                f" ({entries} objects, {seconds:.1f} s)",
+                f"[{len(self._told)}/{len(moves)}] {move['path']}: {move['origin']} -> "
+                f"{move['destination']} ({entries} objects)",
                 flush=True,
             )
-        elif phase == "Failed":
-            if attempt < TRIES:
-                self._waiting.appendleft((move, attempt + 1))
-            else:
-                self._failures.append(f"{move.path} cannot be moved{unmet(found)}")
-        elif seconds > self._timeout:
-            hint = "" if phase not in ("", "Preparing") else (
-                "; is the feature gate LogicalClusterMigration on?"
-            )  # fmt: skip
-            self._failures.append(
-                f"{move.path} is in phase {quote(phase)} after {seconds:.0f} s{hint}"
-            )
-        else:
-            return
-        del self._running[name]
-        if phase in ("Completed", "Failed"):
-            self._objects.delete(name)
+
+
+def _failures(plan: Object) -> str:
+    paths = {one["logicalCluster"]: one["path"] for one in plan["spec"]["moves"]}
+    status = plan["status"]
+    texts = [
+        f"{paths.get(one['logicalCluster'], one['logicalCluster'])} cannot be moved: "
+        f"{one.get('message') or ''}"
+        for one in status.get("failed") or ()
+    ]
+    return f"{'; '.join(texts)}; {status['total'] - status['moved']} workspaces were not moved"

@@ -23,6 +23,10 @@ def migrations(client: RestClient) -> Collection:
     return Collection(client, ROOT, "migration.kcp.io", "v1alpha1", "logicalclustermigrations")
 
 
+def move_plans(client: RestClient) -> Collection:
+    return Collection(client, ROOT, "moving.pykcp.io", "v1alpha1", "moveplans")
+
+
 def list_shards(client: RestClient) -> list[ShardRow]:
     return [
         ShardRow(shard["metadata"]["name"], is_cordoned(shard), limit_of(shard, HARD_LIMIT_ANNOTATION))
