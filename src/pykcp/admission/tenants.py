@@ -28,6 +28,7 @@ from pykcp.types import Object
 if TYPE_CHECKING:
     from pykcp.admission.lookups import AdmissionLookups
     from pykcp.admission.policies.invocations import Policies
+    from pykcp.admission.policies.remote_params import RemoteParams
     from pykcp.admission.webhooks.calling import Callers
     from pykcp.admission.webhooks.client import ServiceResolver
 
@@ -88,12 +89,14 @@ class TenantAdmission:
         resolve: ServiceResolver | None = None,
         provider_of: ProviderOf | None = None,
         replica: Replica | None = None,
+        remote_params: Callable[[], RemoteParams | None] = lambda: None,
     ) -> None:
         """`resolve` finds Services; without it webhooks can only be reached by URL.
 
         `provider_of` finds whose configurations apply to bound resources, `replica` has those of
-        providers on other shards.
+        providers on other shards, and `remote_params` reads the parameters of their policies.
         """
+        self._remote_params = remote_params
         self._store, self._directory, self._authorizer = store, directory, authorizer
         self._outbound, self._resolve = outbound, resolve
         self.configurations = known = Configurations(store, provider_of, replica)
@@ -144,7 +147,7 @@ class TenantAdmission:
     def _policies(self) -> Policies:
         from pykcp.admission.policies.invocations import Policies
 
-        return Policies(self._lookups, self._authorizer)
+        return Policies(self._lookups, self._authorizer, self._remote_params())
 
     def _mutating_policies(self) -> Any:
         from pykcp.admission.plugins.mutating_policies import MutatingPolicies

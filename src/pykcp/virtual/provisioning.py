@@ -3,14 +3,15 @@
     POST …/clusters   provision the logical cluster of a Workspace of another shard
     POST …/reports    a logical cluster on another shard has changed: its Workspace follows
     POST …/protected  the workspaces below some paths that are protected from deletion
+    POST …/shards     the shards of the workspaces below some paths
 
 Only other shards have access: system:masters, and administrators of logical clusters.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple
 
 from pykcp.auth.authz.attributes import Decision, Verdict
 from pykcp.auth.user import LOGICAL_CLUSTER_ADMIN
@@ -26,24 +27,30 @@ from pykcp.virtual.framework import DENIED, VirtualView, Visit
 
 _KIND = "Provisioning"
 
-ProtectedBelow = Callable[[list[str]], list[str]]
-"""The paths of protected workspaces in those with these paths."""
+
+class WorkspacesBelow(NamedTuple):
+    """What is known here of the workspaces below some paths."""
+
+    protected: Callable[[list[str]], list[str]]
+    """The paths of those that are protected from deletion."""
+    shards: Callable[[list[str]], Awaitable[list[str]]]
+    """The shards that they are on."""
 
 
 class ProvisioningWorkspace:
     name = "provisioning"
     checks: tuple[str, ...] = ()
 
-    def __init__(self, hosted: HostedClusters, protected_below: ProtectedBelow) -> None:
-        self._view = ProvisioningView(hosted, protected_below)
+    def __init__(self, hosted: HostedClusters, below: WorkspacesBelow) -> None:
+        self._view = ProvisioningView(hosted, below)
 
     def visit(self, path: str) -> Visit | None:
         return Visit(self._view, clusters.SYSTEM_SHARD, path)
 
 
 class ProvisioningView(VirtualView):
-    def __init__(self, hosted: HostedClusters, protected_below: ProtectedBelow) -> None:
-        self._hosted, self._protected_below = hosted, protected_below
+    def __init__(self, hosted: HostedClusters, below: WorkspacesBelow) -> None:
+        self._hosted, self._below = hosted, below
         self.paths = self
 
     async def authorize(self, call: Call) -> Decision:
@@ -54,6 +61,7 @@ class ProvisioningView(VirtualView):
             "/clusters": self._provision,
             "/reports": self._report,
             "/protected": self._list_protected,
+            "/shards": self._list_shards,
         }.get(call.info.path)
         if action is None:
             raise PageNotFound
@@ -89,10 +97,17 @@ class ProvisioningView(VirtualView):
         send_object(call, {"known": await self._hosted.report(report)})
 
     async def _list_protected(self, call: Call, body: Object) -> None:
-        paths = body.get("paths")
-        if not isinstance(paths, list) or not all(isinstance(path, str) for path in paths):
-            raise BadRequest("paths must be a list of strings")
-        send_object(call, {"protected": self._protected_below(paths)})
+        send_object(call, {"protected": self._below.protected(_paths(body))})
+
+    async def _list_shards(self, call: Call, body: Object) -> None:
+        send_object(call, {"shards": await self._below.shards(_paths(body))})
+
+
+def _paths(body: Object) -> list[str]:
+    paths = body.get("paths")
+    if not isinstance(paths, list) or not all(isinstance(path, str) for path in paths):
+        raise BadRequest("paths must be a list of strings")
+    return paths
 
 
 def _text(body: Object, part: str) -> str:

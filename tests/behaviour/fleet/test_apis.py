@@ -149,6 +149,75 @@ def test_policies_of_a_provider_on_another_shard(root: TestClient) -> None:
     assert consumer.post(COWBOYS, cowboy("sheriff")).status == 201
 
 
+def policy_with_params(**reference: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A policy, and its binding to ConfigMaps as parameters."""
+    rule = {
+        "apiGroups": ["wild.west"],
+        "apiVersions": ["*"],
+        "operations": ["CREATE"],
+        "resources": ["cowboys"],
+    }
+    validation = {
+        "expression": "object.metadata.name != params.data.outlaw",
+        "messageExpression": "'wanted: ' + params.data.outlaw",
+    }
+    policy = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": "wanted"},
+        "spec": {
+            "paramKind": {"apiVersion": "v1", "kind": "ConfigMap"},
+            "matchConstraints": {"resourceRules": [rule]},
+            "validations": [validation],
+        },
+    }
+    bound = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": "wanted"},
+        "spec": {
+            "policyName": "wanted",
+            "validationActions": ["Deny"],
+            "paramRef": {
+                "namespace": "default",
+                "parameterNotFoundAction": "Deny",
+                **reference,
+            },
+        },
+    }
+    return policy, bound
+
+
+@pytest.mark.parametrize(
+    "reference", [{"name": "poster"}, {"selector": {"matchLabels": {"kind": "poster"}}}]
+)
+def test_policies_with_parameters_on_another_shard(
+    root: TestClient, reference: dict[str, Any]
+) -> None:
+    provider, consumer = workspace(root, "shard-1", "provider"), workspace(root, "root", "consumer")
+    bind_cowboys(provider, consumer)
+    poster = {
+        "metadata": {"name": "poster", "labels": {"kind": "poster"}},
+        "data": {"outlaw": "jesse"},
+    }
+    policy, bound = policy_with_params(**reference)
+    assert provider.post(f"{ADMISSION}/validatingadmissionpolicies", policy).status == 201
+    assert provider.post(f"{ADMISSION}/validatingadmissionpolicybindings", bound).status == 201
+
+    def answer(name: str) -> str:
+        reply = consumer.post(f"{COWBOYS}?dryRun=All", cowboy(name))
+        return str(reply.json.get("message") or reply.status)
+
+    eventually(lambda: "no params found for policy binding" in answer("billy"))
+    assert provider.post(MAPS, poster).status == 201
+    eventually(lambda: "wanted: jesse" in answer("jesse"))
+    assert answer("billy") == "201"
+    changed = provider.patch(f"{MAPS}/poster", {"data": {"outlaw": "billy"}})
+    assert changed.status == 200
+    eventually(lambda: "wanted: billy" in answer("billy"))
+    assert answer("jesse") == "201"
+
+
 def test_service_accounts_are_known_on_other_shards(root: TestClient) -> None:
     near, far = workspace(root, "root", "near"), workspace(root, "shard-1", "far")
     request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}

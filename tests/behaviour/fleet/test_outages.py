@@ -201,3 +201,30 @@ def test_a_shard_that_does_not_answer(
     finally:
         installation["shard-1"].resume()
     eventually(lambda: read(admin, there, write(admin, there)) == 200)
+
+
+def test_a_silent_shard_may_have_protected_workspaces(
+    installation: Fleet, admin: TestClient
+) -> None:
+    """What is below it is not deleted as long as that cannot be told; everything else is."""
+    top = make_workspace(admin, "root", "root")
+    child = make_workspace(admin, top, "shard-1")
+    protected = make_workspace(admin, child, "shard-1")
+    alone = make_workspace(admin, "root", "root")
+    below = make_workspace(admin, alone, "root")
+    name = protected.rpartition(":")[2]
+    patch = {"metadata": {"annotations": {"tenancy.pykcp.io/deletion-protection": "true"}}}
+    assert admin.in_cluster(child).patch(f"{WORKSPACES}/{name}", patch).status == 200
+    root = admin.in_cluster("root")
+    path = f"{WORKSPACES}/{top.rpartition(':')[2]}"
+    installation["shard-1"].kill()
+    try:
+        refused = root.delete(path)
+        assert refused.status == 503, refused
+        assert 'shard "shard-1" does not answer' in refused.json["message"]
+        assert root.delete(f"{WORKSPACES}/{alone.rpartition(':')[2]}").status == 200
+        eventually(lambda: admin.in_cluster(below).get(MAPS).status == 403)
+    finally:
+        installation["shard-1"].start()
+    eventually(lambda: root.delete(path).status == 403)
+    assert f"workspace {protected} in it is protected" in root.delete(path).json["message"]

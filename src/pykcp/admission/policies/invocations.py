@@ -4,17 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pykcp.admission.expressions.authorizing import Questions
 from pykcp.admission.lookups import AdmissionLookups, show
-from pykcp.admission.policies.params import Misconfigured, collect_params, param_resource
+from pykcp.admission.policies.params import (
+    Misconfigured,
+    ParamSource,
+    collect_params,
+    param_source,
+)
 from pykcp.admission.policies.policy import AdmissionPolicy, Binding, BoundPolicy
 from pykcp.admission.subject import Subject, request_json
 from pykcp.auth.authz.chain import Authorizer
 from pykcp.machinery.status import StatusError
 from pykcp.registry.resource import Resource
 from pykcp.types import Object
+
+if TYPE_CHECKING:
+    from pykcp.admission.policies.remote_params import RemoteParams
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +47,8 @@ class Policies:
 
     lookups: AdmissionLookups
     authorizer: Authorizer
+    remote_params: RemoteParams | None = None
+    """Parameters of policies of providers on other shards."""
 
     def questions(self, subject: Subject) -> Questions:
         return Questions(self.authorizer, subject.cluster, subject.request.context.user)
@@ -54,14 +64,16 @@ class Policies:
                 target = policy.criteria.find(subject, around.namespace_labels, around.equivalents)
                 if target is None:
                     continue
-                resource = param_resource(policy.param_kind, each.cluster, around)
+                source = await param_source(
+                    policy.param_kind, each.cluster, around, self.remote_params
+                )
             except (StatusError, Misconfigured) as error:
                 if not policy.fails_open:
                     found.append(Refused(policy, None, f"failed to configure policy: {error}"))
                 continue
             for binding in each.bindings:
                 try:
-                    found += await self._bound(each, binding, target, resource, subject)
+                    found += await self._bound(each, binding, target, source, subject)
                 except (StatusError, Misconfigured) as error:
                     if not policy.fails_open:
                         why = f"failed to configure binding: {error}"
@@ -73,7 +85,7 @@ class Policies:
         bound: BoundPolicy,
         binding: Binding,
         target: Resource,
-        resource: Resource | None,
+        source: ParamSource | None,
         subject: Subject,
     ) -> list[PolicyInvocation]:
         around, criteria = self.lookups, binding.criteria
@@ -83,7 +95,7 @@ class Policies:
         ):
             return []
         await show(subject, target)
-        params = await collect_params(bound, binding, resource, subject, around)
+        params = await collect_params(bound, binding, source, subject)
         return [PolicyInvocation(bound.policy, binding, target, param) for param in params]
 
 

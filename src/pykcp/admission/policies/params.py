@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
 from pykcp.admission.lookups import AdmissionLookups
 from pykcp.admission.policies.policy import Binding, BoundPolicy, ParamKind
 from pykcp.admission.subject import Subject
 from pykcp.machinery.labels import SelectorError
 from pykcp.registry.resource import Resource
 from pykcp.types import Object
+
+if TYPE_CHECKING:
+    from pykcp.admission.policies.remote_params import RemoteParams
 
 _NONE: list[Object | None] = [None]
 
@@ -16,34 +22,70 @@ class Misconfigured(Exception):
     """A policy or a binding cannot work as it is."""
 
 
-def param_resource(
-    kind: ParamKind | None, cluster: str, lookups: AdmissionLookups
-) -> Resource | None:
-    """The resource that a policy's parameters are of; None if it has none.
+class ParamSource(Protocol):
+    """Objects of the kind of a policy's parameters, in the logical cluster of the policy."""
 
-    `cluster`: where the policy is, which need not be where the object is.
+    @property
+    def namespaced(self) -> bool: ...
+
+    async def get(self, namespace: str, name: str) -> list[Object]: ...
+
+    async def select(self, namespace: str, selector: Object) -> list[Object]:
+        """Of one namespace or of all. Raises SelectorError."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredParams:
+    """Those of this shard."""
+
+    lookups: AdmissionLookups
+    cluster: str
+    resource: Resource
+
+    @property
+    def namespaced(self) -> bool:
+        return self.resource.namespaced
+
+    async def get(self, namespace: str, name: str) -> list[Object]:
+        found = await self.lookups.get(self.cluster, self.resource, namespace, name)
+        return [] if found is None else [found]
+
+    async def select(self, namespace: str, selector: Object) -> list[Object]:
+        return await self.lookups.select(self.cluster, self.resource, namespace, selector)
+
+
+async def param_source(
+    kind: ParamKind | None, cluster: str, lookups: AdmissionLookups, remote: RemoteParams | None
+) -> ParamSource | None:
+    """Where a policy's parameters are; None if it has none.
+
+    `cluster`: where the policy is, which need not be where the object is. `remote`: those of
+    other shards.
     """
     if kind is None:
         return None
-    found = lookups.kind(cluster, kind.api_version, kind.kind)
+    found: ParamSource | None = None
+    shard = remote.shard_of(cluster) if remote is not None else ""
+    if remote is not None and shard:
+        found = await remote.source(shard, cluster, kind)
+    else:
+        resource = lookups.kind(cluster, kind.api_version, kind.kind)
+        if resource is not None:
+            found = StoredParams(lookups, cluster, resource)
     if found is None:
         raise Misconfigured(f"failed to find resource referenced by paramKind: '{kind.text}'")
     return found
 
 
 async def collect_params(
-    bound: BoundPolicy,
-    binding: Binding,
-    resource: Resource | None,
-    subject: Subject,
-    lookups: AdmissionLookups,
+    bound: BoundPolicy, binding: Binding, source: ParamSource | None, subject: Subject
 ) -> list[Object | None]:
     """One evaluation is made for each; [None] where there are no parameters."""
     reference = binding.param_ref
-    if bound.policy.param_kind is None or resource is None or reference is None:
+    if bound.policy.param_kind is None or source is None or reference is None:
         return _NONE
-    namespace = _namespace(reference, resource, subject)
-    found = await _find(reference, resource, namespace, bound.cluster, lookups)
+    namespace = _namespace(reference, source, subject)
+    found = await _find(reference, source, namespace)
     if not found and reference.get("parameterNotFoundAction") == "Deny":
         raise Misconfigured(
             "no params found for policy binding with `Deny` parameterNotFoundAction"
@@ -51,9 +93,9 @@ async def collect_params(
     return list(found)
 
 
-def _namespace(reference: Object, resource: Resource, subject: Subject) -> str:
+def _namespace(reference: Object, source: ParamSource, subject: Subject) -> str:
     given: str = reference.get("namespace") or ""
-    if not resource.namespaced:
+    if not source.namespaced:
         if given:
             raise Misconfigured(
                 "paramRef.namespace must not be provided for a cluster-scoped `paramKind`"
@@ -66,22 +108,15 @@ def _namespace(reference: Object, resource: Resource, subject: Subject) -> str:
     return given or subject.namespace
 
 
-async def _find(
-    reference: Object,
-    resource: Resource,
-    namespace: str,
-    cluster: str,
-    lookups: AdmissionLookups,
-) -> list[Object]:
+async def _find(reference: Object, source: ParamSource, namespace: str) -> list[Object]:
     name, selector = reference.get("name"), reference.get("selector")
     if name:
         if selector is not None:
             raise Misconfigured("paramRef.name and paramRef.selector are mutually exclusive")
-        one = await lookups.get(cluster, resource, namespace, name)
-        return [] if one is None else [one]
+        return await source.get(namespace, name)
     if selector is None:
         raise Misconfigured("one of name or selector must be provided")
     try:
-        return await lookups.select(cluster, resource, namespace, selector)
+        return await source.select(namespace, selector)
     except SelectorError as error:
         raise Misconfigured(str(error)) from error

@@ -14,7 +14,7 @@ kubectl kcp shard cordon shard-1
 kubectl kcp shard plan drain shard-1
 kubectl kcp shard drain shard-1
 
-# the same with an approval by somebody else
+# the same, approved by another person
 kubectl kcp shard plan drain shard-1 --create
 kubectl kcp shard plans
 kubectl kcp shard approve drain-shard-1

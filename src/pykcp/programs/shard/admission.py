@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
 from pykcp.admission.chain import Mutating, Validating
 from pykcp.admission.plugins.certificates import (
@@ -25,6 +26,7 @@ from pykcp.admission.plugins.kcp.deletion_protection import (
     OtherShards,
     ProtectedWorkspaces,
     WorkspaceProtection,
+    shards_below,
 )
 from pykcp.admission.plugins.kcp.logical_cluster import LogicalClusterRules
 from pykcp.admission.plugins.kcp.logical_cluster_finalizer import LogicalClusterDeletionFinalizer
@@ -49,6 +51,9 @@ from pykcp.programs.shard.stages.stores import StoresStage
 from pykcp.registry.catalog.claimed import AcceptedClaims
 from pykcp.storage.interface import Store
 
+if TYPE_CHECKING:
+    from pykcp.admission.policies.remote_params import RemoteParams
+
 
 def install_admission(
     base: Foundation, stores: StoresStage, catalog: CatalogStage, access: AccessStage
@@ -67,6 +72,7 @@ def install_admission(
         base.egress.webhooks,
         provider_of=catalog.bound.provider,
         replica=lookup.replica,
+        remote_params=partial(_remote_params, store, catalog),
     )
     both = _InBothPhases(
         WorkspaceRules(lookup),
@@ -118,6 +124,14 @@ def _mutating(store: Store, tenants: TenantAdmission, both: _InBothPhases) -> li
     ]
 
 
+def _remote_params(store: Store, catalog: CatalogStage) -> RemoteParams | None:
+    if catalog.peers is None:
+        return None
+    from pykcp.admission.policies.remote_params import RemoteParams
+
+    return RemoteParams(store, catalog.lookup.replica, catalog.peers)
+
+
 def _validating(
     store: Store,
     catalog: CatalogStage,
@@ -127,7 +141,10 @@ def _validating(
     limits: Sequence[Validating],
 ) -> list[Validating]:
     lookup = catalog.lookup
-    protected, others = ProtectedWorkspaces(store, lookup), OtherShards(catalog.peers)
+    protected, others = (
+        ProtectedWorkspaces(store, lookup),
+        OtherShards(catalog.peers, partial(shards_below, store, lookup)),
+    )
     return [
         RoleEscalation(authorizer),
         CertificateApproval(authorizer),

@@ -5,25 +5,28 @@ workspace can remove it: it prevents mistakes, it is not access control.
 
 Protection is checked when a deletion starts. The content of a terminating workspace is deleted
 with it, so an annotation that is added later has no effect. Other shards are asked if the workspace
-may have content there; one that does not answer does not block the deletion.
+may have content there. One that does not answer blocks the deletion if it has logical clusters of
+workspaces below: these may contain protected ones.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from pykcp.aio.slices import Slices
+from pykcp.apis.kcp.logical_clusters import SHARD_ANNOTATION
 from pykcp.machinery import meta
 from pykcp.machinery.kcp import clusters
 from pykcp.machinery.resources import LOGICAL_CLUSTERS, WORKSPACES
-from pykcp.machinery.status import Forbidden, StatusError
+from pykcp.machinery.status import Forbidden, ServiceUnavailable, StatusError
 from pykcp.registry.codec import decode
 from pykcp.registry.indexes.entries import PROTECTED_WORKSPACES, PROTECTION, is_protected
-from pykcp.registry.keys import kind_prefix, split_key
+from pykcp.registry.keys import kind_prefix, object_key, split_key
 from pykcp.registry.lookup import ObjectLookup
-from pykcp.registry.stored import Event, StoreReader
+from pykcp.registry.stored import Event, Query, StoreReader
 from pykcp.registry.verbs.admitting import AdmissionRequest
 from pykcp.types import Object
 
@@ -33,10 +36,13 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _PREFIX = kind_prefix(WORKSPACES)
+_CLUSTERS = kind_prefix(LOGICAL_CLUSTERS)
 _MARK = PROTECTION.encode()
 PROTECTED_SERVICE = "/services/provisioning/protected"
+SHARDS_SERVICE = "/services/provisioning/shards"
 _ASK_SECONDS = 2.0
 _PATHS_AT_ONCE = 1000
+_PAGE = 500
 _HOW = f"remove the annotation {PROTECTION} from it first"
 
 
@@ -107,7 +113,8 @@ class ProtectedWorkspaces:
 
     def is_empty(self, cluster: str) -> bool:
         """Whether a logical cluster is on this shard and has no child workspaces."""
-        is_here = self._lookup.logical_cluster(cluster) is not None
+        # Not the lookup: logical clusters of other shards may be published.
+        is_here = self._store.get(object_key(_CLUSTERS, cluster, "", "cluster")) is not None
         return is_here and not self._store.keys(f"{_PREFIX}{cluster}/", limit=1)
 
     def is_going(self, cluster: str) -> bool:
@@ -131,6 +138,26 @@ def protected_below(store: StoreReader, lookup: ObjectLookup, paths: Sequence[st
     return sorted(path for path in found if not wanted.isdisjoint(_ancestors(path)))
 
 
+async def shards_below(store: StoreReader, lookup: ObjectLookup, paths: Sequence[str]) -> list[str]:
+    """The shards of the workspaces that are below those with these paths, as far as the Workspaces
+    are on this shard. It reads all of them: it is needed only while a shard does not answer.
+    """
+    wanted, found = set(paths), set()
+    slices, after = Slices("shards-below"), ""
+    while True:
+        page = await store.list(Query(_PREFIX, after=after, limit=_PAGE))
+        for value in page.values:
+            workspace = decode(value)
+            parent = lookup.canonical_path(meta.cluster(workspace))
+            if parent in wanted or not wanted.isdisjoint(_ancestors(parent)):
+                found.add(meta.annotation(workspace, SHARD_ANNOTATION))
+            if slices.is_over():
+                await slices.next()
+        after = page.next_after
+        if not after:
+            return sorted(found - {""})
+
+
 def _ancestors(path: str) -> Iterator[str]:
     while ":" in path:
         path = path.rpartition(":")[0]
@@ -142,39 +169,69 @@ def _path_of(lookup: ObjectLookup, key: str) -> str:
     return clusters.join(lookup.canonical_path(parts.cluster), parts.name)
 
 
+ShardsBelow = Callable[[Sequence[str]], Awaitable[list[str]]]
+"""The shards of the workspaces below some paths, as far as this shard knows."""
+
+
 class OtherShards:
     """Asks other shards what they protect."""
 
-    def __init__(self, peers: Peers | None) -> None:
-        self._peers = peers
+    def __init__(self, peers: Peers | None, shards_below: ShardsBelow) -> None:
+        self._peers, self._shards_below = peers, shards_below
 
     @property
     def exist(self) -> bool:
         return self._peers is not None
 
     async def protected_below(self, paths: Sequence[str]) -> list[str]:
-        """The paths of their protected workspaces in the workspaces with these paths, as far as
-        they answer.
+        """The paths of their protected workspaces in the workspaces with these paths.
+
+        Raises ServiceUnavailable if a shard does not answer that may have some.
         """
         if self._peers is None:
             return []
-        asked = [
-            self._ask(name, paths[start : start + _PATHS_AT_ONCE])
-            for name in self._peers.names()
-            for start in range(0, len(paths), _PATHS_AT_ONCE)
-        ]
-        return sorted(found for answer in await asyncio.gather(*asked) for found in answer)
+        names = self._peers.names()
+        asked = (self._ask(name, PROTECTED_SERVICE, paths, "protected") for name in names)
+        answers = dict(zip(names, await asyncio.gather(*asked), strict=True))
+        silent = {name for name, answer in answers.items() if answer is None}
+        found = sorted(path for answer in answers.values() for path in answer or ())
+        if silent and not found:
+            await self._check_silent(silent, set(names) - silent, paths)
+        return found
 
-    async def _ask(self, shard: str, paths: Sequence[str]) -> list[str]:
+    async def _check_silent(
+        self, silent: set[str], answering: set[str], paths: Sequence[str]
+    ) -> None:
+        """Every logical cluster below has a Workspace: on a shard that answers, or in a logical
+        cluster of a silent one, for which the same holds. So those that answer know all that matter.
+        """
+        used = set(await self._shards_below(paths))
+        asked = (self._ask(name, SHARDS_SERVICE, paths, "shards") for name in sorted(answering))
+        for answer in await asyncio.gather(*asked):
+            used.update(answer or ())
+        for name in sorted(silent & used):
+            raise ServiceUnavailable(
+                f'shard "{name}" does not answer: workspaces on it may be protected from deletion. '
+                "Try again when it is back, or delete its Shard if it is lost"
+            )
+
+    async def _ask(
+        self, shard: str, service: str, paths: Sequence[str], part: str
+    ) -> list[str] | None:
+        """None: it does not answer."""
         assert self._peers is not None
+        found: list[str] = []
         try:
             async with asyncio.timeout(_ASK_SECONDS):
                 client = self._peers.client(shard)
-                answer = await client.send("POST", PROTECTED_SERVICE, {"paths": paths})
+                for start in range(0, len(paths), _PATHS_AT_ONCE):
+                    some = list(paths[start : start + _PATHS_AT_ONCE])
+                    answer = await client.send("POST", service, {"paths": some})
+                    found += map(str, answer.get(part) or ())
         except (StatusError, TimeoutError) as error:
             _log.warning("shard %s does not say what it protects: %s", shard, error)
-            return []
-        return [str(found) for found in answer.get("protected") or ()]
+            return None
+        return found
 
 
 class WorkspaceProtection:

@@ -92,11 +92,11 @@ def _provisioning(
     base: Foundation, store: Store, catalog: CatalogStage, access: AccessStage, api: ApiStage
 ) -> VirtualWorkspaces:
     """What other shards ask of this one; served here even if virtual workspaces are not."""
-    from pykcp.admission.plugins.kcp.deletion_protection import protected_below
+    from pykcp.admission.plugins.kcp.deletion_protection import protected_below, shards_below
     from pykcp.controllers.kube.root_ca import ca_map
     from pykcp.controllers.tenancy.hosting import HostedClusters
     from pykcp.controllers.tenancy.provisioning import WorkspaceProvisioning
-    from pykcp.virtual.provisioning import ProvisioningWorkspace
+    from pykcp.virtual.provisioning import ProvisioningWorkspace, WorkspacesBelow
 
     shard, bundle = base.settings.shard.shard_name, base.credentials.root_ca
     now = Timestamps(time.time)
@@ -105,7 +105,11 @@ def _provisioning(
     )
     client = LocalClient(catalog.directory, "system:serviceaccount:kube-system:kcp-workspace")
     hosted = HostedClusters(client, catalog.lookup, provisioning, shard, now)
-    served = ProvisioningWorkspace(hosted, partial(protected_below, store, catalog.lookup))
+    below = WorkspacesBelow(
+        partial(protected_below, store, catalog.lookup),
+        partial(shards_below, store, catalog.lookup),
+    )
+    served = ProvisioningWorkspace(hosted, below)
     return VirtualWorkspaces(_host(base, access, api), (served,))
 
 
