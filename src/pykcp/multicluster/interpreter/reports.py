@@ -33,7 +33,6 @@ def report_of(
 ) -> LeafReport:
     state = parse_state(meta.annotation(leaf, SYNC_STATE))
     status = leaf.get("status") or {}
-    rendered = meta.annotation(leaf, ROOT_GENERATION)
     is_observed = _is_observed(leaf, status, None if state is None else state.applied_generation)
     if state is not None and state.reason:
         health, message = UNHEALTHY, state.error
@@ -44,12 +43,27 @@ def report_of(
     return LeafReport(
         cluster,
         status,
-        int(rendered) if is_observed and rendered.isdecimal() else 0,
+        _rendered(leaf) if is_observed else 0,
         health,
         message,
         is_stale,
         is_leaving,
     )
+
+
+def _rendered(leaf: Object) -> int:
+    """The generation of the root that the leaf was made of."""
+    text = meta.annotation(leaf, ROOT_GENERATION)
+    return int(text) if text.isdecimal() else 0
+
+
+def observed_generation(leaf: Object) -> int:
+    """The generation of the root that the cluster has observed; 0 if it has not observed the leaf
+    as it is now.
+    """
+    state = parse_state(meta.annotation(leaf, SYNC_STATE))
+    applied = None if state is None else state.applied_generation
+    return _rendered(leaf) if _is_observed(leaf, leaf.get("status") or {}, applied) else 0
 
 
 def is_applied(leaf: Object) -> bool:

@@ -64,8 +64,7 @@ def ideal(question: Question, selection: ClusterSelection) -> dict[str, int]:
     shares = [_share(question, selection, name) for name in _enough(question, selection)]
     if question.policy.preference == AGGREGATED:
         return _sticky(question, shares, total)  # to move what runs would serve nothing
-    rooms = _rooms(question, shares)
-    roomy = [replace(s, cap=min(s.cap, rooms[s.name])) for s in shares]
+    roomy = _within_room(question, shares, total)
     counts = divide(total, roomy, question.workload.uid)
     return counts if sum(counts.values()) == total else _sticky(question, shares, total)
 
@@ -101,21 +100,22 @@ def _weight(question: Question, cluster: ClusterView) -> int:
     return 1
 
 
-def _rooms(question: Question, shares: Sequence[Share]) -> dict[str, int]:
-    """How many replicas each cluster can hold, those that it has included."""
-    rooms = {}
+def _within_room(question: Question, shares: Sequence[Share], total: int) -> list[Share]:
+    """Shares that exceed what a cluster can hold, with what it has already, are capped."""
+    found = []
     for share in shares:
         fit = replicas_that_fit(question.clusters[share.name], question.workload.requests)
-        rooms[share.name] = NO_CAP if fit is None else share.current + fit
-    return rooms
+        if fit is not None and share.current + fit < min(share.cap, total):
+            share = replace(share, cap=share.current + fit)
+        found.append(share)
+    return found
 
 
 def _sticky(question: Question, shares: Sequence[Share], total: int) -> dict[str, int]:
     """Divide within the room that clusters have. What exceeds it is divided regardless: pending
     pods are what makes a cluster grow.
     """
-    rooms = _rooms(question, shares)
-    roomy = [replace(s, cap=min(s.cap, rooms[s.name])) for s in shares]
+    roomy = _within_room(question, shares, total)
     if question.policy.preference == AGGREGATED:
         counts = _packed(total, roomy)
     else:

@@ -13,6 +13,7 @@ import hashlib
 import heapq
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 NO_CAP = 1 << 40
 _LARGE = 256
@@ -28,6 +29,7 @@ class Share:
     current: int = 0
 
 
+@lru_cache(maxsize=1024)  # a decision asks twice for each cluster
 def tie_breaker(seed: str, name: str) -> int:
     """The order of equal clusters: different for each object, so that the odd replica of many
     objects does not always go to the same cluster.

@@ -198,10 +198,12 @@ class Question:
     cooldown: float = 60.0
     """Seconds that a cluster has to be Ready before work moves to it, and between two moves."""
 
-    @property
-    def stay(self) -> Mapping[str, int | None]:
-        """The clusters that the workload is in and does not leave."""
-        return {n: c for n, c in self.placed.clusters.items() if n not in self.departing}
+    stay: Mapping[str, int | None] = field(init=False)
+    """The clusters that the workload is in and does not leave."""
+
+    def __post_init__(self) -> None:
+        stay = {n: c for n, c in self.placed.clusters.items() if n not in self.departing}
+        object.__setattr__(self, "stay", stay)
 
 
 @dataclass(frozen=True, slots=True)

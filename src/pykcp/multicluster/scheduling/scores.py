@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import mul
 
 from pykcp.multicluster.scheduling.division import tie_breaker
 from pykcp.multicluster.scheduling.model import ClusterVerdict, ClusterView, Policy, WorkloadView
@@ -29,14 +30,14 @@ def score(
     near = frozenset[str]().union(*workload.leaders.values())
     verdicts = []
     for cluster in clusters:
-        scores = {
+        scores = {  # in the order of WEIGHTS
             "affinity": _affinity(cluster, policy, wanted),
             "stay": 100 if cluster.name in present else 0,
             "balance": 100 - 100 * cluster.bindings // most if most else 100,
             "capacity": 100 * room[cluster.name] // widest if widest else 0,
             "locality": 100 if cluster.name in near else 0,
         }
-        total = sum(WEIGHTS[name] * value for name, value in scores.items())
+        total = sum(map(mul, WEIGHTS.values(), scores.values()))
         verdicts.append(ClusterVerdict(cluster.name, "", scores, total))
     return verdicts
 
@@ -51,7 +52,7 @@ def _room(cluster: ClusterView, workload: WorkloadView) -> int:
     """The free share of the scarcest resource that the workload requests, or of the processors."""
     if cluster.free is None:
         return 0
-    names = list(workload.requests) or ["cpu"]
+    names = workload.requests or ("cpu",)
     return max(0, min(cluster.free.get(name, 0) for name in names))
 
 

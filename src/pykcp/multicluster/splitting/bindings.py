@@ -9,6 +9,7 @@ from pykcp.machinery.conditions import FALSE, TRUE
 from pykcp.multicluster.names import GROUP, VERSION
 from pykcp.multicluster.scheduling.model import Leaving, PlacementDecision, Policy, WorkloadView
 from pykcp.multicluster.scheduling.snapshot import MOVED_AT
+from pykcp.multicluster.splitting.inventory import KnownBinding
 from pykcp.multicluster.splitting.keys import RootKey, binding_name
 from pykcp.types import Object
 
@@ -97,6 +98,16 @@ def all_clusters(binding: Object) -> frozenset[str]:
     spec = binding.get("spec") or {}
     chosen = [one["name"] for one in spec.get("clusters") or ()]
     return frozenset((*chosen, *(one["cluster"] for one in spec.get("evicting") or ())))
+
+
+def known(binding: Object) -> KnownBinding:
+    """What is remembered of a Binding."""
+    scheduled = conditions.find(conditions.conditions_of(binding), SCHEDULED)
+    refusal = ""
+    if scheduled is not None and scheduled.get("status") == FALSE:
+        refusal = f"{scheduled.get('reason')}: {scheduled.get('message')}"
+    spec = f"{meta.uid(binding)}/{meta.generation(binding)}"
+    return KnownBinding(spec, all_clusters(binding), refusal)
 
 
 def shares(binding: Object) -> list[tuple[str, int | None]]:

@@ -18,7 +18,6 @@ from pykcp.machinery.object_keys import ObjectKey
 from pykcp.machinery.resources import API_BINDINGS, GroupVersionResource
 from pykcp.machinery.status import NotFound
 from pykcp.multicluster.interpreter.dependencies import relations
-from pykcp.multicluster.interpreter.reports import is_applied
 from pykcp.multicluster.names import (
     CLUSTER_LABEL,
     CLUSTERS,
@@ -29,8 +28,9 @@ from pykcp.multicluster.names import (
 )
 from pykcp.multicluster.splitting import bindings
 from pykcp.multicluster.splitting.aggregator import WorkloadAggregator
-from pykcp.multicluster.splitting.inventory import KnownLeaf
+from pykcp.multicluster.splitting.inventory import NO_BINDING
 from pykcp.multicluster.splitting.keys import RootKey, is_leaf, root_of_leaf, type_of
+from pykcp.multicluster.splitting.leaves import known_leaf
 from pykcp.multicluster.splitting.parts import SplitterParts
 from pykcp.multicluster.splitting.scheduler import WorkloadScheduler
 from pykcp.multicluster.splitting.splitter import WorkloadSplitter
@@ -75,6 +75,7 @@ class WorkloadDetector:
             (CLUSTERS, self._note_cluster),
             (API_BINDINGS, self._note_api_binding),
             (WORKLOAD_BINDINGS, self._note_binding),
+            (PLACEMENTS, self._parts.inventory.put_placement),
         )
         slices = Slices(NAME)
         for kind, note in notes:
@@ -139,6 +140,7 @@ class WorkloadDetector:
     # --- placements and bindings
 
     def _on_placement(self, change: Change) -> None:
+        self._parts.inventory.put_placement(change.key, _object_of(change))
         for key in self._parts.inventory.roots(change.cluster, change.namespace):
             self._scheduler.controller.add(key)
             self._splitter.controller.add(key)
@@ -154,14 +156,18 @@ class WorkloadDetector:
         name = (((binding or {}).get("spec") or {}).get("ref") or {}).get("name")
         if binding is None or not type_name or not name:
             return
-        key = RootKey(at.cluster, type_name, at.namespace, name)
-        clusters = frozenset[str]() if is_gone else bindings.all_clusters(binding)
-        if self._parts.inventory.put_placed(key, clusters):
-            self._reconsider_followers(key)
+        key, inventory = RootKey(at.cluster, type_name, at.namespace, name), self._parts.inventory
+        found = NO_BINDING if is_gone else bindings.known(binding)
+        before = inventory.put_binding(key, found)
         if is_gone:
             self._scheduler.controller.add(key)
-        self._splitter.controller.add(key)
-        self._aggregator.add(key)
+        if (before.spec, before.clusters) != (found.spec, found.clusters):
+            self._reconsider_followers(key)
+            self._splitter.controller.add(key)
+            if inventory.leaves(key):
+                self._aggregator.add(key)
+        if found.refusal and found.refusal != before.refusal:
+            self._aggregator.add(key)
 
     # --- objects
 
@@ -196,20 +202,22 @@ class WorkloadDetector:
         if not parts.inventory.put_root(key, labels, found):
             return  # its status alone changed
         self._scheduler.controller.add(key)
-        self._splitter.controller.add(key)
-        self._aggregator.add(key)
+        if parts.inventory.placed(key) or parts.inventory.leaves(key):
+            self._splitter.controller.add(key)
         for follower in before | parts.inventory.followers(key):
             self._scheduler.controller.add(follower)
 
     def _observe_leaf(self, key: RootKey, obj: Object) -> None:
-        cluster = meta.labels(obj)[CLUSTER_LABEL]
-        leaf = KnownLeaf(cluster, meta.generation(obj), is_applied(obj), meta.is_deleting(obj))
-        before = self._parts.inventory.put_leaf(key, leaf)
-        self._aggregator.add(key)
-        if before != leaf or not leaf.generation:
+        inventory = self._parts.inventory
+        before = inventory.leaves(key).get(meta.labels(obj)[CLUSTER_LABEL])
+        leaf = known_leaf(obj, before)
+        inventory.put_leaf(key, leaf)
+        if leaf.is_news_to(before):
+            self._aggregator.add(key)
+        if not leaf.is_as_written(before):
             self._splitter.controller.add(key)
         if leaf.is_applied and (before is None or not before.is_applied):
-            for leader in self._parts.inventory.leaders(key):
+            for leader in inventory.leaders(key):
                 self._splitter.controller.add(leader)
 
     def _lost(self, type_name: str, cluster: str, obj: Object) -> None:
@@ -217,6 +225,7 @@ class WorkloadDetector:
             key = _root_key(type_name, cluster, obj)
             self._parts.inventory.drop_leaf(key, meta.labels(obj)[CLUSTER_LABEL])
             self._reconsider_followers(key)
+            self._aggregator.add(key)
         else:
             key = RootKey(cluster, type_name, meta.namespace(obj), meta.name(obj))
             followers = self._parts.inventory.followers(key)
@@ -225,7 +234,6 @@ class WorkloadDetector:
                 self._scheduler.controller.add(follower)
         self._scheduler.controller.add(key)
         self._splitter.controller.add(key)
-        self._aggregator.add(key)
 
     def _reconsider_followers(self, key: RootKey) -> None:
         """Followers of followers, too: their clusters are those of the first leader."""

@@ -4,11 +4,13 @@ nothing depends on what it remembers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
+from pykcp.machinery.object_keys import ObjectKey
 from pykcp.multicluster.interpreter.dependencies import Item, Relations
 from pykcp.multicluster.splitting.keys import RootKey
+from pykcp.types import Object
 
 _Namespace = tuple[str, str]
 
@@ -77,9 +79,44 @@ def _unlink(index: dict[Item, set[Item]], keys: Iterable[Item], item: Item) -> N
 @dataclass(frozen=True, slots=True)
 class KnownLeaf:
     cluster: str
-    generation: int
-    is_applied: bool
-    is_terminating: bool
+    content: str
+    """Changes when more than metadata or the status did."""
+    is_applied: bool = False
+    is_terminating: bool = False
+    report: str = ""
+    """Changes with what the cluster says of it; empty if nothing was said yet."""
+    observed: int = 0
+    """The latest generation of the root that the cluster has observed."""
+
+    def is_as_written(self, other: KnownLeaf | None) -> bool:
+        """Whether nothing has to be done about it that was not done for the other state."""
+        if other is None:
+            return False
+        return (self.content, self.is_terminating) == (other.content, other.is_terminating)
+
+    def is_news_to(self, before: KnownLeaf | None) -> bool:
+        """Whether the status of the workload may be another one."""
+        known = before or KnownLeaf(self.cluster, "")
+        return (self.report, self.observed, self.is_terminating) != (
+            known.report,
+            known.observed,
+            known.is_terminating,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class KnownBinding:
+    """What is remembered of a Binding."""
+
+    spec: str
+    """Changes with its spec."""
+    clusters: frozenset[str]
+    """Those that the workload is leaving included."""
+    refusal: str = ""
+    """Why it is not scheduled; empty if it is."""
+
+
+NO_BINDING = KnownBinding("", frozenset())
 
 
 class Inventory:
@@ -87,7 +124,8 @@ class Inventory:
         self._graphs: dict[_Namespace, _Graph] = {}
         self._roots: dict[str, dict[RootKey, Mapping[str, str]]] = {}
         self._leaves: dict[RootKey, dict[str, KnownLeaf]] = {}
-        self._placed: dict[RootKey, frozenset[str]] = {}
+        self._bindings: dict[RootKey, KnownBinding] = {}
+        self._placements: dict[_Namespace, dict[str, Object]] = {}
         self._counts: dict[tuple[str, str], int] = {}
 
     # --- roots
@@ -138,12 +176,8 @@ class Inventory:
 
     # --- leaves
 
-    def put_leaf(self, key: RootKey, leaf: KnownLeaf) -> KnownLeaf | None:
-        """What was known of it before."""
-        leaves = self._leaves.setdefault(key, {})
-        before = leaves.get(leaf.cluster)
-        leaves[leaf.cluster] = leaf
-        return before
+    def put_leaf(self, key: RootKey, leaf: KnownLeaf) -> None:
+        self._leaves.setdefault(key, {})[leaf.cluster] = leaf
 
     def drop_leaf(self, key: RootKey, cluster: str) -> None:
         leaves = self._leaves.get(key)
@@ -157,20 +191,23 @@ class Inventory:
 
     # --- bindings
 
-    def put_placed(self, key: RootKey, clusters: frozenset[str]) -> bool:
-        """The clusters of a workload, those that it is leaving included; False if known already."""
-        before = self._placed.get(key, frozenset())
-        if before == clusters:
-            return False
-        for name in before - clusters:
+    def put_binding(self, key: RootKey, binding: KnownBinding) -> KnownBinding:
+        """Returns what was known before."""
+        before = self._bindings.get(key, NO_BINDING)
+        for name in before.clusters - binding.clusters:
             self._count(key.cluster, name, -1)
-        for name in clusters - before:
+        for name in binding.clusters - before.clusters:
             self._count(key.cluster, name, 1)
-        if clusters:
-            self._placed[key] = clusters
+        if binding == NO_BINDING:
+            self._bindings.pop(key, None)
         else:
-            self._placed.pop(key, None)
-        return True
+            self._bindings[key] = binding
+        return before
+
+    def put_placed(self, key: RootKey, clusters: frozenset[str]) -> None:
+        """The clusters that were decided on, before the Binding that says so is seen."""
+        known = self._bindings.get(key, NO_BINDING)
+        self.put_binding(key, replace(known, clusters=clusters))
 
     def _count(self, cluster: str, name: str, change: int) -> None:
         count = self._counts.get((cluster, name), 0) + change
@@ -180,8 +217,26 @@ class Inventory:
             self._counts.pop((cluster, name), None)
 
     def placed(self, key: RootKey) -> frozenset[str]:
-        return self._placed.get(key, frozenset())
+        return self._bindings.get(key, NO_BINDING).clusters
 
     def count(self, cluster: str, name: str) -> int:
         """How many workloads of a workspace are placed on a cluster."""
         return self._counts.get((cluster, name), 0)
+
+    # --- placements
+
+    def put_placement(self, at: ObjectKey, placement: Object | None) -> None:
+        """None: it is gone."""
+        where = (at.cluster, at.namespace)
+        known = self._placements.setdefault(where, {})
+        known.pop(at.name, None)
+        if placement is not None:
+            known[at.name] = placement
+        if not known:
+            del self._placements[where]
+
+    def placements(self, cluster: str, namespace: str) -> Collection[Object]:
+        return self._placements.get((cluster, namespace), {}).values()
+
+    def placement(self, cluster: str, namespace: str, name: str) -> Object | None:
+        return self._placements.get((cluster, namespace), {}).get(name)

@@ -13,7 +13,6 @@ from pykcp.multicluster.interpreter.kinds import (
     replicas_of,
     requests_of,
 )
-from pykcp.multicluster.names import PLACEMENTS
 from pykcp.multicluster.scheduling.model import SINGLE, Policy, WorkloadView
 from pykcp.multicluster.splitting.keys import RootKey
 from pykcp.multicluster.splitting.parts import SplitterParts
@@ -84,7 +83,8 @@ class Leading:
         name = ((self._parts.binding(leader) or {}).get("spec") or {}).get("placement")
         if not name:
             return True
-        placement = self._parts.get(leader.cluster, PLACEMENTS, name, leader.namespace) or {}
+        found = self._parts.inventory.placement(leader.cluster, leader.namespace, name)
+        placement = found or {}
         wants: bool = (placement.get("spec") or {}).get("dependencies", True)
         return wants
 

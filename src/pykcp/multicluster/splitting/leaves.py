@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from pykcp.machinery import meta
 from pykcp.multicluster.interpreter.kinds import KindTraits, value_at, with_value
+from pykcp.multicluster.interpreter.reports import is_applied, observed_generation
 from pykcp.multicluster.names import (
     CLUSTER_LABEL,
     DEPENDS_ON,
@@ -19,6 +20,8 @@ from pykcp.multicluster.names import (
     syncer_finalizer,
 )
 from pykcp.multicluster.scheduling.division import Share, divide
+from pykcp.multicluster.splitting.inventory import KnownLeaf
+from pykcp.multicluster.syncer.render import content_hash
 from pykcp.types import Object
 
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
@@ -79,20 +82,58 @@ def _with_replicas(
     return made
 
 
-def brought_up_to_date(leaf: Object, wanted: Object) -> bool:
-    """Change an existing leaf into the wanted one, except for what its syncer writes; False if it
+def known_leaf(leaf: Object, before: KnownLeaf | None = None) -> KnownLeaf:
+    """What is remembered of a leaf. `before`: what was remembered until now."""
+    state, status = meta.annotation(leaf, SYNC_STATE), leaf.get("status")
+    return KnownLeaf(
+        meta.labels(leaf)[CLUSTER_LABEL],
+        content_mark(leaf),
+        is_applied(leaf),
+        meta.is_deleting(leaf),
+        content_hash((state, status)) if state or status else "",
+        observed_generation(leaf) or (before.observed if before is not None else 0),
+    )
+
+
+def content_mark(obj: Object) -> str:
+    """Changes with the content: the generation, or the content itself of kinds without one."""
+    generation = meta.generation(obj)
+    return str(generation) if generation else content_hash(_content(obj))
+
+
+def _content(obj: Object) -> Object:
+    return {name: value for name, value in obj.items() if name not in ("metadata", "status")}
+
+
+def expected(leaf: Object, wanted: Object, root: Object) -> KnownLeaf:
+    """What a leaf will be once it is written as it is wanted; `leaf`: as it is, {} if there is none.
+
+    The event of the write then is no news.
+    """
+    mark = content_hash(_content(wanted))
+    if meta.generation(root):
+        is_same = bool(leaf) and _content(leaf) == _content(wanted)
+        mark = str(meta.generation(leaf) + (0 if is_same else 1))
+    return KnownLeaf(wanted["metadata"]["labels"][CLUSTER_LABEL], mark)
+
+
+def brought_up_to_date(leaf: Object, wanted: Object) -> Object | None:
+    """An existing leaf changed into the wanted one, except for what its syncer writes; None if it
     is right already.
     """
-    metadata = leaf["metadata"]
-    own = wanted["metadata"]
-    before = (dict(leaf), dict(metadata))
-    kept = {k: v for k, v in meta.annotations(leaf).items() if k.startswith("workloads.kcp.dev/")}
-    cluster = meta.annotations(leaf).get(meta.CLUSTER_ANNOTATION)
-    if cluster is not None:
-        kept[meta.CLUSTER_ANNOTATION] = cluster
-    metadata["annotations"] = {**kept, **own["annotations"]}
-    metadata["labels"] = own["labels"]
-    for name in [name for name in leaf if name not in ("metadata", "status", *wanted)]:
-        del leaf[name]
-    leaf.update((name, value) for name, value in wanted.items() if name != "metadata")
-    return (dict(leaf), dict(metadata)) != before
+    metadata, own = leaf["metadata"], wanted["metadata"]
+    notes = meta.annotations(leaf)
+    kept = {
+        name: value
+        for name, value in notes.items()
+        if name.startswith("workloads.kcp.dev/") or name == meta.CLUSTER_ANNOTATION
+    }
+    annotations = {**kept, **own["annotations"]}
+    is_marked = notes == annotations and meta.labels(leaf) == own["labels"]
+    if is_marked and _content(leaf) == _content(wanted):
+        return None
+    made = {**_content(wanted)}
+    if "status" in leaf:
+        made["status"] = leaf["status"]
+    made["metadata"] = {**metadata, "annotations": annotations, "labels": own["labels"]}
+    return made

@@ -14,7 +14,6 @@ from pykcp.machinery.status import NotFound
 from pykcp.multicluster.interpreter.kinds import TABLE, KindTraits, rules_of
 from pykcp.multicluster.names import (
     NEGOTIATED,
-    PLACEMENTS,
     WORKLOAD_BINDINGS,
     negotiated_name,
 )
@@ -66,11 +65,10 @@ class SplitterParts:
     def binding(self, key: RootKey) -> Object | None:
         return self.get(key.cluster, WORKLOAD_BINDINGS, binding_name(key), key.namespace)
 
-    async def placement(self, key: RootKey, root: Object) -> Object | None:
+    def placement(self, key: RootKey, root: Object) -> Object | None:
         """The Placement that applies to an object."""
-        try:
-            found = await self.client.list(key.cluster, PLACEMENTS, key.namespace)
-        except NotFound:
+        found = self.inventory.placements(key.cluster, key.namespace)
+        if not found:
             return None
         return matching([one for one in found if not meta.is_deleting(one)], root)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from pykcp.clients.interface import Writer
 from pykcp.machinery import meta
 from pykcp.machinery.resources import EVENTS
@@ -14,22 +16,22 @@ NORMAL, WARNING = "Normal", "Warning"
 _LONGEST_MESSAGE = 1024
 
 
-async def record(
-    client: Writer,
-    cluster: str,
-    root: Object,
-    event_type: str,
-    reason: str,
-    message: str,
-    now: float,
-) -> None:
-    """One event; a workspace that does not take it (it is being deleted, has a quota) goes without."""
+class Told(NamedTuple):
+    """What an event says."""
+
+    type: str
+    reason: str
+    message: str
+
+
+def event(root: Object, told: Told, now: float) -> Object:
     moment = meta.now_rfc3339(now)
-    event: Object = {
+    name = short_hash(f"{meta.uid(root)}{told.reason}{now}", 16)
+    return {
         "apiVersion": "v1",
         "kind": "Event",
         "metadata": {
-            "name": f"{meta.name(root)[:230]}.{short_hash(f'{meta.uid(root)}{reason}{now}', 16)}",
+            "name": f"{meta.name(root)[:230]}.{name}",
             "namespace": meta.namespace(root),
         },
         "involvedObject": {
@@ -40,9 +42,9 @@ async def record(
             "uid": meta.uid(root),
             "resourceVersion": meta.resource_version(root),
         },
-        "type": event_type,
-        "reason": reason,
-        "message": message[:_LONGEST_MESSAGE],
+        "type": told.type,
+        "reason": told.reason,
+        "message": told.message[:_LONGEST_MESSAGE],
         "source": {"component": COMPONENT},
         "reportingComponent": COMPONENT,
         "reportingInstance": "",
@@ -50,7 +52,11 @@ async def record(
         "lastTimestamp": moment,
         "count": 1,
     }
+
+
+async def record(client: Writer, cluster: str, root: Object, told: Told, now: float) -> None:
+    """One event; a workspace that does not take it (it is being deleted, has a quota) goes without."""
     try:
-        await client.create(cluster, EVENTS, event)
+        await client.create(cluster, EVENTS, event(root, told, now))
     except StatusError:
         return

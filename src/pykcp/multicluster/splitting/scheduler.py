@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 from pykcp.controllers.runtime.controller import Controller
 from pykcp.machinery import meta
-from pykcp.machinery.status import AlreadyExists, NotFound
+from pykcp.machinery.resources import EVENTS
+from pykcp.machinery.status import AlreadyExists, NotFound, StatusError
 from pykcp.multicluster.names import WORKLOAD_BINDINGS
 from pykcp.multicluster.scheduling import eviction
 from pykcp.multicluster.scheduling.decide import NO_LEADER, decide
@@ -24,7 +28,7 @@ from pykcp.multicluster.splitting import bindings
 from pykcp.multicluster.splitting.keys import RootKey, binding_name
 from pykcp.multicluster.splitting.leading import Leading
 from pykcp.multicluster.splitting.parts import SplitterParts
-from pykcp.multicluster.splitting.recording import NORMAL, WARNING, record
+from pykcp.multicluster.splitting.recording import NORMAL, WARNING, Told, event, record
 from pykcp.types import Object
 
 NAME = "workload-scheduler"
@@ -71,7 +75,7 @@ class WorkloadScheduler:
         rules = parts.rules(key, root)
         if not rules.is_placed:
             return None
-        placement = await parts.placement(key, root)
+        placement = parts.placement(key, root)
         policy = policy_of(placement, rules.strategy)
         workload = self._leading.workload(key, root, rules, policy, placement)
         if binding is None and workload.is_follower and not workload.leaders:
@@ -158,17 +162,47 @@ class WorkloadScheduler:
         wanted = bindings.spec_of(root, policy, workload, decision, self._leading.references(key))
         before = (binding or {}).get("spec") or {}
         is_changed = binding is None or before != wanted
+        told = _told(before, wanted, decision) if is_changed else []
+        status_of = partial(
+            bindings.scheduling_status,
+            decision=decision,
+            held=departures.held,
+            now=parts.clock(),
+            is_paused=departures.is_paused,
+        )
+        if binding is None and await self._write_at_once(key, root, wanted, status_of({}), told):
+            return
         if is_changed:
             binding = await self._write_spec(key, root, binding, wanted, decision)
         assert binding is not None
         parts.inventory.put_placed(key, bindings.all_clusters(binding))
-        status = bindings.scheduling_status(
-            binding, decision, departures.held, parts.clock(), is_paused=departures.is_paused
-        )
+        status = status_of(binding)
         if status != (binding.get("status") or {}):
             await self._write_status(key, binding, status)
-        if is_changed:
-            await self._record(key, root, before, wanted, decision)
+        for one in told:
+            await record(parts.client, key.cluster, root, one, parts.clock())
+
+    async def _write_at_once(
+        self, key: RootKey, root: Object, spec: Object, status: Object, told: Sequence[Told]
+    ) -> bool:
+        """A new Binding with its status and events as one write, where the client can do that."""
+        client: Any = self._parts.client
+        if not hasattr(client, "transaction"):
+            return False
+        made = {**bindings.new_binding(key, root, spec), "status": status}
+        placed = bindings.all_clusters(made)
+        now = self._parts.clock()
+        try:
+            await client.transaction(
+                [
+                    client.to_create(key.cluster, WORKLOAD_BINDINGS, made),
+                    *(client.to_create(key.cluster, EVENTS, event(root, one, now)) for one in told),
+                ]
+            )
+        except StatusError:
+            return False  # one of them is rejected: each is tried alone
+        self._parts.inventory.put_placed(key, placed)
+        return True
 
     async def _write_spec(
         self,
@@ -210,33 +244,6 @@ class WorkloadScheduler:
             "status",
         )
 
-    async def _record(
-        self,
-        key: RootKey,
-        root: Object,
-        before: Object,
-        wanted: Object,
-        decision: PlacementDecision,
-    ) -> None:
-        parts = self._parts
-        old = {one["name"] for one in before.get("clusters") or ()}
-        new = {one["name"] for one in wanted.get("clusters") or ()}
-        told: list[tuple[str, str, str]] = []
-        if decision.evicted:
-            names = ", ".join(decision.evicted)
-            reasons = {one.reason for one in decision.leaving}
-            told.append((WARNING, "Evicted", f"leaves {names}: {', '.join(sorted(reasons))}"))
-        if decision.moved:
-            told.append((NORMAL, "Rebalanced", decision.moved))
-        elif new != old and decision.is_scheduled:
-            told.append((NORMAL, "Scheduled", decision.message))
-        elif not decision.is_scheduled:
-            told.append((WARNING, "FailedScheduling", decision.message))
-        for event_type, reason, message in told:
-            await record(
-                parts.client, key.cluster, root, event_type, reason, message, parts.clock()
-            )
-
     async def _forget(self, key: RootKey, binding: Object | None) -> None:
         self._parts.inventory.put_placed(key, frozenset())
         if binding is None or meta.is_deleting(binding):
@@ -251,3 +258,21 @@ class WorkloadScheduler:
             )
         except NotFound:
             return  # the workspace is gone
+
+
+def _told(before: Object, wanted: Object, decision: PlacementDecision) -> list[Told]:
+    """The events of a decision."""
+    old = {one["name"] for one in before.get("clusters") or ()}
+    new = {one["name"] for one in wanted.get("clusters") or ()}
+    told: list[Told] = []
+    if decision.evicted:
+        names = ", ".join(decision.evicted)
+        reasons = {one.reason for one in decision.leaving}
+        told.append(Told(WARNING, "Evicted", f"leaves {names}: {', '.join(sorted(reasons))}"))
+    if decision.moved:
+        told.append(Told(NORMAL, "Rebalanced", decision.moved))
+    elif new != old and decision.is_scheduled:
+        told.append(Told(NORMAL, "Scheduled", decision.message))
+    elif not decision.is_scheduled:
+        told.append(Told(WARNING, "FailedScheduling", decision.message))
+    return told

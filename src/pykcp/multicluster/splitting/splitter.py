@@ -6,14 +6,19 @@ those are removed after it: the scheduler keeps followers where a leader still h
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
 from pykcp.controllers.runtime.controller import Controller
 from pykcp.machinery import conditions, meta
 from pykcp.machinery.resources import GroupVersionResource
 from pykcp.machinery.status import AlreadyExists, Conflict, NotFound, StatusError
-from pykcp.multicluster.names import ROOT_UID, WORKLOAD_BINDINGS, leaf_name
+from pykcp.multicluster.names import CLUSTER_LABEL, ROOT_UID, WORKLOAD_BINDINGS, leaf_name
 from pykcp.multicluster.splitting import bindings
+from pykcp.multicluster.splitting.inventory import KnownLeaf
 from pykcp.multicluster.splitting.keys import RootKey, is_leaf
-from pykcp.multicluster.splitting.leaves import brought_up_to_date, render_leaf
+from pykcp.multicluster.splitting.leaves import brought_up_to_date, expected, render_leaf
 from pykcp.multicluster.splitting.overrides import BadOverride, overridden
 from pykcp.multicluster.splitting.parts import SplitterParts
 from pykcp.types import Object
@@ -58,7 +63,7 @@ class WorkloadSplitter:
         counts: list[tuple[str, int | None]],
     ) -> float | None:
         parts = self._parts
-        rules, placement = parts.rules(key, root), await parts.placement(key, root)
+        rules, placement = parts.rules(key, root), parts.placement(key, root)
         views = parts.territory.clusters(key.cluster)
         problems: dict[str, str] = {}
         again = None
@@ -66,7 +71,7 @@ class WorkloadSplitter:
             leaf = render_leaf(root, rules, cluster, counts)
             try:
                 leaf = overridden(leaf, rules, placement, views.get(cluster))
-                if not await self._bring(key, kind, cluster, leaf):
+                if not await self._bring(key, kind, root, leaf):
                     again = _AGAIN
             except BadOverride as error:
                 problems[cluster] = str(error)
@@ -79,16 +84,18 @@ class WorkloadSplitter:
         return again
 
     async def _bring(
-        self, key: RootKey, kind: GroupVersionResource, cluster: str, wanted: Object
+        self, key: RootKey, kind: GroupVersionResource, root: Object, wanted: Object
     ) -> bool:
         """Create or update a leaf; False if it has to be looked at again."""
         parts, name = self._parts, wanted["metadata"]["name"]
+        cluster = wanted["metadata"]["labels"][CLUSTER_LABEL]
         leaf = parts.get(key.cluster, kind, name, key.namespace)
         if leaf is None:
             if not self._may_begin(key, cluster):
                 return False
             try:
-                await parts.client.create(key.cluster, kind, wanted)
+                with self._expecting(key, expected({}, wanted, root)):
+                    await parts.client.create(key.cluster, kind, wanted)
             except AlreadyExists:
                 return False
             self._waiting.pop((key, cluster), None)
@@ -100,9 +107,29 @@ class WorkloadSplitter:
             return await self._give_way(key, kind, leaf)
         if meta.is_deleting(leaf):
             return False  # made again when it is gone
-        if brought_up_to_date(leaf, wanted):
-            await parts.client.update(key.cluster, kind, leaf)
+        changed = brought_up_to_date(leaf, wanted)
+        if changed is not None:
+            with self._expecting(key, expected(leaf, wanted, root)):
+                await parts.client.update(key.cluster, kind, changed)
         return True
+
+    @contextmanager
+    def _expecting(self, key: RootKey, leaf: KnownLeaf) -> Iterator[None]:
+        """Know what is being written, so that its event is not looked at; a failure undoes that."""
+        inventory = self._parts.inventory
+        before = inventory.leaves(key).get(leaf.cluster)
+        if before is not None:
+            leaf = replace(before, content=leaf.content)
+        inventory.put_leaf(key, leaf)
+        try:
+            yield
+        except BaseException:
+            if inventory.leaves(key).get(leaf.cluster) is leaf:
+                if before is None:
+                    inventory.drop_leaf(key, leaf.cluster)
+                else:
+                    inventory.put_leaf(key, before)
+            raise
 
     async def _give_way(self, key: RootKey, kind: GroupVersionResource, leaf: Object) -> bool:
         """A leaf of an earlier object of this name goes; any other object that is in the way stays,
