@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
+from pykcp.multicluster.names import CLUSTER_LABEL as LABEL
+from pykcp.multicluster.names import ORIGIN_UID as ORIGIN
 from pykcp.testing.client import TestClient, eventually
 from pykcp.testing.multicluster.downstream import PhysicalCluster
+from pykcp.testing.multicluster.reporting import BINDINGS
 from pykcp.testing.multicluster.workspaces import (
     CLUSTERS,
     IMPORTS,
@@ -36,7 +41,9 @@ def test_a_registered_cluster_is_ready_and_its_types_are_served(
     namespaces = physical.client.get("/api/v1/namespaces/kube-system").json
     assert found["status"]["uid"] == namespaces["metadata"]["uid"]
     assert found["status"]["version"].startswith("v1.")
-    eventually(lambda: condition_of(workspace, IMPORTS, "deployments.east.v1.apps", "Compatible"))
+    eventually(
+        lambda: condition_of(workspace, IMPORTS, "deployments.east.v1.apps", "Compatible"), 60
+    )
     eventually(lambda: synced(workspace, "east").get("deployments") == "Accepted")
     eventually(lambda: set(synced(workspace, "east").values()) == {"Accepted"})
     assert synced(workspace, "east")["configmaps"] == "Accepted"
@@ -47,26 +54,14 @@ def test_a_registered_cluster_is_ready_and_its_types_are_served(
     )
     crd = workspace.get(f"{CRDS}/deployments.apps").json
     assert crd["metadata"]["labels"] == {"apiresource.kcp.dev/negotiated": "true"}
-    deployment = {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": "pushed", "labels": {"workloads.kcp.dev/cluster": "east"}},
-        "spec": {
-            "selector": {"matchLabels": {"app": "web"}},
-            "template": {
-                "metadata": {"labels": {"app": "web"}},
-                "spec": {"containers": [{"name": "web", "image": "nginx"}]},
-            },
-        },
-    }
     columns = workspace.get(DEPLOYMENTS, accept=TABLE).json["columnDefinitions"]
     assert [one["name"] for one in columns][:5] == [
         "Name", "Ready", "Up-to-date", "Available", "Age"
     ]  # fmt: skip
-    answer = workspace.post(DEPLOYMENTS, deployment)
+    answer = workspace.post(DEPLOYMENTS, deployment("pushed", {LABEL: "east"}))
     assert answer.status == 201, answer
     assert answer.json["spec"]["template"]["metadata"]["labels"] == {"app": "web"}
-    copy = eventually(lambda: copies(physical))[0]
+    copy = eventually(lambda: copies(physical, "pushed"))[0]
     status = {"status": {"replicas": 1, "readyReplicas": 1, "observedGeneration": 1}}
     namespace = copy["metadata"]["namespace"]
     copied = f"/apis/apps/v1/namespaces/{namespace}/deployments/pushed"
@@ -80,10 +75,11 @@ def test_a_registered_cluster_is_ready_and_its_types_are_served(
     finalizers = workspace.get(f"{DEPLOYMENTS}/pushed").json["metadata"]["finalizers"]
     assert finalizers == ["workloads.kcp.dev/syncer-east"]
     eventually(lambda: workspace.get(f"{CLUSTERS}/east").json["status"].get("syncer"))
+    _label_what_is_split(workspace, physical)
     # The Cluster goes: its copies are removed, the object stays.
     assert workspace.delete(f"{CLUSTERS}/east").status == 200
     eventually(lambda: workspace.get(f"{CLUSTERS}/east").status == 404)
-    assert copies(physical) == []
+    assert copies(physical, "pushed") == copies(physical, "split") == []
     left = workspace.get(f"{DEPLOYMENTS}/pushed").json["metadata"]
     assert "finalizers" not in left
     eventually(lambda: workspace.get(IMPORTS).json["items"] == [])
@@ -93,7 +89,42 @@ def test_a_registered_cluster_is_ready_and_its_types_are_served(
     eventually(lambda: workspace.get(f"{CRDS}/statefulsets.apps").status == 404)
 
 
-def copies(physical: PhysicalCluster) -> list[Object]:
-    """The copies of the Deployment; other tests use the same cluster."""
+def _label_what_is_split(workspace: TestClient, physical: PhysicalCluster) -> None:
+    """An object that is split and then labelled for a cluster replaces its part there, without a
+    state of failure on the way.
+    """
+    made = workspace.post(DEPLOYMENTS, deployment("split"))
+    assert made.status == 201, made
+    uid, version = (made.json["metadata"][name] for name in ("uid", "resourceVersion"))
+    part = eventually(lambda: copies(physical, "split"))[0]
+    assert part["metadata"]["annotations"][ORIGIN] != uid
+    workspace.patch(f"{DEPLOYMENTS}/split", {"metadata": {"labels": {LABEL: "east"}}})
+    eventually(
+        lambda: [c["metadata"]["annotations"][ORIGIN] for c in copies(physical, "split")] == [uid]
+    )
+    eventually(lambda: workspace.get(f"{BINDINGS}/deployments.apps.split").status == 404)
+    owned = {"labelSelector": "kcp.dev/owned-by=split"}
+    eventually(lambda: not workspace.get(DEPLOYMENTS, **owned).json["items"])
+    events = workspace.watch(DEPLOYMENTS, resourceVersion=version, timeoutSeconds=1)
+    assert "NameCollision" not in json.dumps(list(events))
+
+
+def deployment(name: str, marks: dict[str, str] | None = None) -> Object:
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "labels": marks or {}},
+        "spec": {
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": {
+                "metadata": {"labels": {"app": "web"}},
+                "spec": {"containers": [{"name": "web", "image": "nginx"}]},
+            },
+        },
+    }
+
+
+def copies(physical: PhysicalCluster, name: str) -> list[Object]:
+    """The copies of a Deployment; other tests use the same cluster."""
     found: list[Object] = physical.client.get("/apis/apps/v1/deployments").json["items"]
-    return [one for one in found if one["metadata"]["name"] == "pushed"]
+    return [one for one in found if one["metadata"]["name"] == name]

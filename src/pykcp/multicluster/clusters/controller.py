@@ -233,7 +233,7 @@ class ClusterLifecycle:
             more = {"uid": result.uid, "version": result.version}
             session.import_types()
             marks.append(_importer_mark(session))
-            more["syncedResources"] = self._synced(key, session)
+            more["syncedResources"] = self._synced(key, session, cluster)
             marks.append(self._synchronize(session, more["syncedResources"]))
         await self._write(key, cluster, verdict, marks, more)
         return None
@@ -246,8 +246,11 @@ class ClusterLifecycle:
             return report.true(report.REACHABLE)
         return report.false(report.REACHABLE, result.reason, result.message)
 
-    def _synced(self, key: ObjectKey, session: ClusterSession) -> list[Object]:
+    def _synced(self, key: ObjectKey, session: ClusterSession, cluster: Object) -> list[Object]:
         importer = session.importer
+        before = (cluster.get("status") or {}).get("syncedResources")
+        if importer.error is None and before:
+            return list(before)  # as before a restart, until the types were looked for
         return report.synced_resources(
             importer.types,
             [one for one in importer.types if is_built_in(one)],

@@ -69,9 +69,10 @@ def observed_generation(leaf: Object) -> int:
 def is_applied(leaf: Object) -> bool:
     """Whether the cluster has a copy of the leaf as it is now."""
     state = parse_state(meta.annotation(leaf, SYNC_STATE))
-    if state is None or state.reason:
+    if state is not None and state.reason:
         return False
-    return _is_observed(leaf, leaf.get("status") or {}, state.applied_generation)
+    applied = None if state is None else state.applied_generation
+    return _is_observed(leaf, leaf.get("status") or {}, applied)
 
 
 def _is_observed(leaf: Object, status: Object, applied: int | None) -> bool:

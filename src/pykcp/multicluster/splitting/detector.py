@@ -29,7 +29,13 @@ from pykcp.multicluster.names import (
 from pykcp.multicluster.splitting import bindings
 from pykcp.multicluster.splitting.aggregator import WorkloadAggregator
 from pykcp.multicluster.splitting.inventory import NO_BINDING
-from pykcp.multicluster.splitting.keys import RootKey, is_leaf, root_of_leaf, type_of
+from pykcp.multicluster.splitting.keys import (
+    RootKey,
+    is_leaf,
+    is_root,
+    root_of_leaf,
+    type_of,
+)
 from pykcp.multicluster.splitting.leaves import known_leaf
 from pykcp.multicluster.splitting.parts import SplitterParts
 from pykcp.multicluster.splitting.scheduler import WorkloadScheduler
@@ -37,11 +43,6 @@ from pykcp.multicluster.splitting.splitter import WorkloadSplitter
 from pykcp.types import Object
 
 NAME = "workload-detector"
-DISABLED = "experimental.workloads.kcp.dev/scheduling-disabled"
-"""Annotation of objects that are not placed."""
-_OF_EVERY_NAMESPACE = frozenset(
-    (("configmaps", "kube-root-ca.crt"), ("serviceaccounts", "default"))
-)
 
 
 class WorkloadDetector:
@@ -187,9 +188,12 @@ class WorkloadDetector:
             return  # what belongs to no namespace is placed by its label alone
         if is_leaf(obj):
             self._observe_leaf(_root_key(type_name, cluster, obj), obj)
-        elif _is_root(type_name, obj):
-            key = RootKey(cluster, type_name, meta.namespace(obj), meta.name(obj))
+            return
+        key = RootKey(cluster, type_name, meta.namespace(obj), meta.name(obj))
+        if is_root(type_name, obj):
             self._observe_root(key, obj)
+        elif self._parts.inventory.is_known(key):
+            self._lost_root(key)  # a user labelled it for a cluster, say
 
     def _observe_root(self, key: RootKey, obj: Object) -> None:
         parts = self._parts
@@ -226,13 +230,17 @@ class WorkloadDetector:
             self._parts.inventory.drop_leaf(key, meta.labels(obj)[CLUSTER_LABEL])
             self._reconsider_followers(key)
             self._aggregator.add(key)
+            self._scheduler.controller.add(key)
+            self._splitter.controller.add(key)
         else:
-            key = RootKey(cluster, type_name, meta.namespace(obj), meta.name(obj))
-            followers = self._parts.inventory.followers(key)
-            self._parts.inventory.drop_root(key)
-            for follower in followers:
-                self._scheduler.controller.add(follower)
-        self._scheduler.controller.add(key)
+            self._lost_root(RootKey(cluster, type_name, meta.namespace(obj), meta.name(obj)))
+
+    def _lost_root(self, key: RootKey) -> None:
+        """It is gone, or not to be placed any more."""
+        followers = self._parts.inventory.followers(key)
+        self._parts.inventory.drop_root(key)
+        for one in (key, *followers):
+            self._scheduler.controller.add(one)
         self._splitter.controller.add(key)
 
     def _reconsider_followers(self, key: RootKey) -> None:
@@ -265,17 +273,6 @@ def provider_of(binding: Object) -> str:
 
 def _root_key(type_name: str, cluster: str, leaf: Object) -> RootKey:
     return RootKey(cluster, type_name, meta.namespace(leaf), root_of_leaf(leaf))
-
-
-def _is_root(type_name: str, obj: Object) -> bool:
-    """Whether an object is to be placed: not one that a user labelled for a cluster, that a
-    controller made, or that every namespace has.
-    """
-    if CLUSTER_LABEL in meta.labels(obj) or meta.controller_of(obj) is not None:
-        return False
-    if (type_name, meta.name(obj)) in _OF_EVERY_NAMESPACE or DISABLED in meta.annotations(obj):
-        return False
-    return type_name != "secrets" or obj.get("type") != "kubernetes.io/service-account-token"
 
 
 def _mark(obj: Object) -> str:

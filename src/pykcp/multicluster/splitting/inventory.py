@@ -155,6 +155,10 @@ class Inventory:
     def has_root(self, key: RootKey) -> bool:
         return key in self._roots.get(key.cluster, {})
 
+    def is_known(self, key: RootKey) -> bool:
+        """Whether there is anything of an object: itself, a Binding, leaves."""
+        return self.has_root(key) or key in self._bindings or key in self._leaves
+
     def roots(self, cluster: str, namespace: str = "") -> Iterator[RootKey]:
         for key in tuple(self._roots.get(cluster, ())):
             if namespace in ("", key.namespace):

@@ -12,6 +12,11 @@ from pykcp.multicluster.scheduling.snapshot import type_name
 from pykcp.types import Object
 
 _LONGEST = 253
+DISABLED = "experimental.workloads.kcp.dev/scheduling-disabled"
+"""Annotation of objects that are not placed."""
+_OF_EVERY_NAMESPACE = frozenset(
+    (("configmaps", "kube-root-ca.crt"), ("serviceaccounts", "default"))
+)
 
 
 class RootKey(NamedTuple):
@@ -48,6 +53,17 @@ def type_of(kind: GroupVersionResource) -> str:
 def is_leaf(obj: Object) -> bool:
     marks = meta.labels(obj)
     return CLUSTER_LABEL in marks and OWNED_BY in marks
+
+
+def is_root(type_name_: str, obj: Object) -> bool:
+    """Whether an object is to be placed: not one that a user labelled for a cluster, that a
+    controller made, or that every namespace has.
+    """
+    if CLUSTER_LABEL in meta.labels(obj) or meta.controller_of(obj) is not None:
+        return False
+    if (type_name_, meta.name(obj)) in _OF_EVERY_NAMESPACE or DISABLED in meta.annotations(obj):
+        return False
+    return type_name_ != "secrets" or obj.get("type") != "kubernetes.io/service-account-token"
 
 
 def root_of_leaf(obj: Object) -> str:

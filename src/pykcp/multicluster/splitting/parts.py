@@ -20,7 +20,7 @@ from pykcp.multicluster.names import (
 from pykcp.multicluster.scheduling import eviction, rebalancing
 from pykcp.multicluster.scheduling.policy import matching
 from pykcp.multicluster.splitting.inventory import Inventory
-from pykcp.multicluster.splitting.keys import RootKey, binding_name
+from pykcp.multicluster.splitting.keys import RootKey, binding_name, is_root
 from pykcp.multicluster.splitting.territory import Territory
 from pykcp.types import Object
 
@@ -59,8 +59,10 @@ class SplitterParts:
             return None
 
     def root(self, key: RootKey) -> Object | None:
+        """The object, if it is to be placed."""
         kind = self.territory.kind(key.cluster, key.type)
-        return None if kind is None else self.get(key.cluster, kind, key.name, key.namespace)
+        found = None if kind is None else self.get(key.cluster, kind, key.name, key.namespace)
+        return found if found is not None and is_root(key.type, found) else None
 
     def binding(self, key: RootKey) -> Object | None:
         return self.get(key.cluster, WORKLOAD_BINDINGS, binding_name(key), key.namespace)

@@ -68,6 +68,8 @@ class WorkloadScheduler:
 
     async def reconcile(self, key: RootKey) -> float | None:
         parts = self._parts
+        if parts.territory.kind(key.cluster, key.type) is None:
+            return None  # no cluster accepts the type any more: everything stays where it is
         root, binding = parts.root(key), parts.binding(key)
         if root is None or meta.is_deleting(root):
             await self._forget(key, binding)

@@ -99,6 +99,9 @@ class DownSync:
     async def _bring(self, synced: TypeSync, key: SyncKey, leaf: Leaf) -> float | None:
         owner = synced.leaves.owner(leaf.target)
         if owner is not None and owner.key != leaf.key:
+            if owner.is_terminating or owner.root == leaf.uid:
+                # It goes soon: an object that a user labels for a cluster loses its parts.
+                return self._context.settings.deleting_retry
             other = f"{owner.key.namespace}/{owner.key.name}"
             raise SyncRefused(
                 "NameCollision",
@@ -108,8 +111,7 @@ class DownSync:
         copy = synced.copies.get(leaf.target)
         if copy is not None and copy.origin_uid == leaf.uid and not copy.is_terminating:
             if copy.hash == leaf.hash and copy.is_intact:
-                await self._note_applied(synced, leaf)
-                return None
+                return await self._note_applied(synced, leaf)
             wait = self._before_restoring(key, leaf, copy)
             if wait:
                 return wait
@@ -191,8 +193,7 @@ class DownSync:
         context.metrics.applied.add(("200",))
         context.metrics.sync_lag.observe((), time.monotonic() - leaf.changed_at)
         synced.copies.note(live, is_applied=True)
-        await self._note_applied(synced, leaf)
-        return None
+        return await self._note_applied(synced, leaf)
 
     def _judge(self, synced: TypeSync, leaf: Leaf, live: Object) -> SyncedCopy | None:
         """An object with the name of the copy, which does not carry the label."""
@@ -338,14 +339,21 @@ class DownSync:
 
     # --- what is noted on the object
 
-    async def _note_applied(self, synced: TypeSync, leaf: Leaf) -> None:
-        """Kinds with a status tell the generation in it; for them only the first success and the
-        end of a failure are noted.
+    async def _note_applied(self, synced: TypeSync, leaf: Leaf) -> float | None:
+        """Kinds with a status tell the generation in it: nothing is noted for them but the end of a
+        failure, and the first success if no status comes. Returns when to look again.
         """
         before = parse_state(leaf.state)
-        if before is not None and not before.reason and synced.served.has_status:
-            return
+        if synced.served.has_status:
+            if before is not None and not before.reason:
+                return None
+            if before is None and leaf.observed >= leaf.generation:
+                return None
+            wait = leaf.changed_at + synced.note_delay - time.monotonic()
+            if before is None and wait > 0:
+                return wait
         await self._write_state(synced, leaf, SyncState(leaf.generation))
+        return None
 
     async def _note(self, synced: TypeSync, leaf: Leaf | None, reason: str, message: str) -> None:
         if leaf is None:

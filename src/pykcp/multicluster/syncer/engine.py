@@ -19,6 +19,7 @@ from pykcp.controllers.runtime.controller import Controller
 from pykcp.machinery.object_keys import ObjectKey
 from pykcp.machinery.resources import NAMESPACES, GroupVersionResource
 from pykcp.machinery.status import Forbidden, StatusError
+from pykcp.multicluster.interpreter.kinds import TABLE
 from pykcp.multicluster.names import CLUSTER_LABEL, DOWNSTREAM_CLUSTER
 from pykcp.multicluster.syncer.down import DownSync
 from pykcp.multicluster.syncer.metrics import SyncMetrics
@@ -197,7 +198,9 @@ class Syncer:
             name, self._context.registration, lambda key: self._leaf_changed(name, key)
         )
         copies = CopyStore(leaves, lambda target: self._copy_changed(name, target))
-        self._context.types[name] = TypeSync(served, leaves, copies)
+        self._context.types[name] = TypeSync(
+            served, leaves, copies, note_delay=_note_delay(name, self._settings)
+        )
         assert self._owner is not None
         self._followed[name] = _FollowedType(
             self._context, self._upstream, self._downstream, name, self._owner, self._all_ready
@@ -418,6 +421,13 @@ class _FollowedType:
 def _parsed(resources: Iterable[str]) -> tuple[WantedType, ...]:
     found = {_name(one): one for one in map(parse_type, sorted(set(resources)))}
     return tuple(one for name, one in found.items() if name not in NEVER_SYNCED)
+
+
+def _note_delay(name: TypeName, settings: SyncSettings) -> float:
+    """Workloads wait for the objects that they need: these are noted at once."""
+    group, resource = name
+    traits = TABLE.get(f"{resource}.{group}" if group else resource)
+    return 0.0 if traits is not None and traits.is_follower else settings.note_delay
 
 
 def _name(wanted: WantedType) -> TypeName:

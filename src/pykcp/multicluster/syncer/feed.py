@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable
 import orjson
 
 from pykcp.clients.interface import Change, Client, ShardFeed
-from pykcp.clients.remote.informer import ObjectHolder
 from pykcp.machinery.labels import parse
 from pykcp.machinery.meta import CLUSTER_ANNOTATION
 from pykcp.machinery.meta import labels as labels_of
@@ -22,6 +21,7 @@ from pykcp.machinery.resources import API_BINDINGS, GroupVersionResource
 from pykcp.machinery.status import NotFound, StatusError
 from pykcp.machinery.terms import label_key_term
 from pykcp.multicluster.names import CLUSTER_LABEL
+from pykcp.multicluster.syncer.servers import LeafHolder
 from pykcp.types import Object
 
 _log = logging.getLogger(__name__)
@@ -45,13 +45,13 @@ class FeedUpstream:
         self._followers: dict[str, list[FeedFollower]] = {}
 
     def follow(
-        self, kind: GroupVersionResource, cluster: str, labels: str, held: ObjectHolder
+        self, kind: GroupVersionResource, cluster: str, labels: str, held: LeafHolder
     ) -> FeedFollower:
         """The objects of a kind with these labels, in one logical cluster or in all."""
         return FeedFollower(self, kind, cluster, labels, held)
 
     def follow_consumers(
-        self, kind: GroupVersionResource, workspace: str, labels: str, held: ObjectHolder
+        self, kind: GroupVersionResource, workspace: str, labels: str, held: LeafHolder
     ) -> ConsumerFollower:
         """The same in all workspaces that the clusters of a workspace serve."""
         return ConsumerFollower(self, kind, workspace, labels, held)
@@ -90,7 +90,7 @@ class FeedFollower:
         kind: GroupVersionResource,
         cluster: str,
         labels: str,
-        held: ObjectHolder,
+        held: LeafHolder,
     ) -> None:
         self.is_synced = asyncio.Event()
         self._upstream, self._kind, self._cluster, self._held = upstream, kind, cluster, held
@@ -180,7 +180,7 @@ class FeedFollower:
         if "apiVersion" not in obj:
             group, version, _ = self._kind
             obj = {"apiVersion": f"{group}/{version}" if group else version, **obj}
-        self._held.put(orjson.dumps(obj))
+        self._held.note(obj)
 
 
 class ConsumerFollower(FeedFollower):

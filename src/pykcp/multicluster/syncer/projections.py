@@ -24,6 +24,7 @@ from pykcp.multicluster.names import (
     ORIGIN_GENERATION,
     ORIGIN_NAME,
     ORIGIN_UID,
+    ROOT_UID,
     SYNC_STATE,
     Locator,
 )
@@ -58,6 +59,10 @@ class Leaf:
     """What the syncer has noted about it, see `SYNC_STATE`."""
     changed_at: float
     """When this generation was first seen."""
+    observed: int = 0
+    """The generation that its status says was observed."""
+    root: str = ""
+    """UID of the object that it is a part of."""
     reported: tuple[str, str] = ("", "")
     """Hashes of the copy's status that was written last, and of what it became here."""
     reported_at: float = 0.0
@@ -228,12 +233,19 @@ class LeafStore:
             content_hash(status) if status else "",
             notes.get(SYNC_STATE, ""),
             time.monotonic(),
+            _observed(status),
+            notes.get(ROOT_UID, ""),
         )
         if is_same and before is not None:
             leaf.reported, leaf.reported_at = before.reported, before.reported_at
             if before.hash == leaf.hash:
                 leaf.changed_at = before.changed_at
         return leaf
+
+
+def _observed(status: Any) -> int:
+    found = status.get("observedGeneration") if isinstance(status, dict) else None
+    return found if isinstance(found, int) else 0
 
 
 class CopyStore:

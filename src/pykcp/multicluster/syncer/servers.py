@@ -14,6 +14,7 @@ from pykcp.clients.remote.informer import Informer, ObjectHolder
 from pykcp.machinery.resources import GroupVersionResource
 from pykcp.machinery.status import Unauthorized
 from pykcp.multicluster.syncer.types import Discovering
+from pykcp.types import Object
 
 RELIST_SECONDS = 60.0
 """Between two full lists of a type, if the server keeps forgetting."""
@@ -42,6 +43,12 @@ class FollowEvents(Protocol):
         """A list or a watch failed."""
 
 
+class LeafHolder(ObjectHolder, Protocol):
+    """Holds objects of the control plane; it also takes them as they were read."""
+
+    def note(self, obj: Object) -> object: ...
+
+
 class Upstream(Protocol):
     """The control plane."""
 
@@ -49,14 +56,14 @@ class Upstream(Protocol):
     def client(self) -> Client: ...
 
     def follow(
-        self, kind: GroupVersionResource, cluster: str, labels: str, held: ObjectHolder
+        self, kind: GroupVersionResource, cluster: str, labels: str, held: LeafHolder
     ) -> Follower: ...
 
     def consumers(self, workspace: str) -> Iterable[str]:
         """Other workspaces that the clusters of a workspace serve."""
 
     def follow_consumers(
-        self, kind: GroupVersionResource, workspace: str, labels: str, held: ObjectHolder
+        self, kind: GroupVersionResource, workspace: str, labels: str, held: LeafHolder
     ) -> Follower | None:
         """Their objects; None if this connection does not show them."""
 

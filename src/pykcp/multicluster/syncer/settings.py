@@ -54,6 +54,8 @@ class SyncSettings:
     workers: int = 16
     status_delay: float = 0.25
     """Changes of a status within this time are written as one."""
+    note_delay: float = 1.0
+    """For which the first status of a copy is waited for: it says that the object was applied."""
     permanent_retry: float = 300.0
     """Until something that the cluster rejects for its content is tried again."""
     deleting_retry: float = 2.0

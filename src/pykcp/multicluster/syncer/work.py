@@ -41,6 +41,8 @@ class TypeSync:
     """The copies in the cluster are known."""
     problem: str = ""
     """Why the copies cannot be read."""
+    note_delay: float = 0.0
+    """Seconds for which a status is waited for, before it is noted that an object was applied."""
     has_upstream_status: bool = True
     """The workspace has a status subresource for it."""
 

@@ -264,12 +264,12 @@ def _versions(workspace: TestClient) -> dict[str, str]:
 
 
 def _are_noted(workspace: TestClient) -> bool:
+    """ConfigMaps in an annotation; Deployments have a status that says it, and no annotation."""
     return all(
         SYNC_STATE in (one["metadata"].get("annotations") or {})
-        for path in (DEPLOYMENTS, CONFIG_MAPS)
-        for one in workspace.get(path).json["items"]
+        for one in workspace.get(CONFIG_MAPS).json["items"]
         if CLUSTER_LABEL in (one["metadata"].get("labels") or {})
-    )
+    ) and all(one.get("status") for one in workspace.get(DEPLOYMENTS).json["items"])
 
 
 def _finalizers(workspace: TestClient, name: str) -> list[str]:
