@@ -11,6 +11,8 @@ from typing import Any
 
 from pykcp.types import Object
 
+SYNCER_FINALIZER = "workloads.kcp.dev/syncer-"
+"""Finalizers of syncers of physical clusters begin so."""
 CLUSTER_ANNOTATION = "kcp.io/cluster"
 ORPHAN_FINALIZER = "orphan"
 FOREGROUND_FINALIZER = "foregroundDeletion"

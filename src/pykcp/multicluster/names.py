@@ -13,6 +13,7 @@ from hashlib import sha224, sha256
 import orjson
 
 from pykcp.machinery.kcp.hashes import base36_padded
+from pykcp.machinery.meta import SYNCER_FINALIZER
 from pykcp.machinery.resources import GroupVersionResource
 
 EXPORT = "workload.kcp.dev"
@@ -26,6 +27,13 @@ PLACEMENTS = GroupVersionResource(GROUP, VERSION, "placements")
 WORKLOAD_BINDINGS = GroupVersionResource(GROUP, VERSION, "workloadbindings")
 IMPORTS = GroupVersionResource(RESOURCE_GROUP, VERSION, "apiresourceimports")
 NEGOTIATED = GroupVersionResource(RESOURCE_GROUP, VERSION, "negotiatedapiresources")
+
+LOCATION_LABEL = "apiresource.kcp.dev/location"
+"""Label of APIResourceImports: the Cluster that the type is of."""
+SERVICE = "syncer"
+"""The virtual workspace of syncers, see `syncer_path`."""
+SYNCER_SUBRESOURCE = "syncer"
+"""Of Clusters: who may use the virtual workspace of one needs the verb of each request on it."""
 
 # --- in the workspace ------------------------------------------------------------
 
@@ -42,7 +50,6 @@ SYNC_STATE = "workloads.kcp.dev/sync-state"
 DEPENDS_ON = "workloads.kcp.dev/depends-on"
 CONFLICT_RESOLUTION = "workloads.kcp.dev/conflict-resolution"
 """Annotation: Abort (default) or Overwrite an object of the cluster that is in the way."""
-SYNCER_FINALIZER = "workloads.kcp.dev/syncer-"
 CLUSTER_FINALIZER = "workload.kcp.dev/cluster"
 """Finalizer of Clusters."""
 FORCE_DELETE = "workloads.kcp.dev/force-delete"
@@ -115,6 +122,11 @@ def syncer_finalizer(cluster: str) -> str:
 def registration_label(cluster_uid: str) -> str:
     """The value of DOWNSTREAM_CLUSTER for the Cluster object with this UID."""
     return short_hash(cluster_uid, 24)
+
+
+def syncer_path(workspace: str, cluster: str, uid: str) -> str:
+    """Where the syncer of a Cluster sees the objects that are assigned to it, and no others."""
+    return f"/services/{SERVICE}/{workspace}/{cluster}/{uid}"
 
 
 def syncer_namespace(cluster: str, uid: str) -> str:

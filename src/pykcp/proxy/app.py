@@ -61,7 +61,7 @@ _WATCH = "watch="
 _KEPT_BODY, _KEPT_UNKNOWN_BODY = 1 << 20, 64 << 10
 """Octets of a body that is read before the request is sent on, so that it can be sent again."""
 _WORKSPACE_SERVICE = re.compile(
-    r"(/services/(?:access|copies|usage|trash|tree)/clusters/)([^/]+)(/.*|)", re.DOTALL
+    r"(/services/(?:(?:access|copies|usage|trash|tree)/clusters|syncer)/)([^/]+)(/.*|)", re.DOTALL
 ).fullmatch
 _HTTP1 = "HTTP/1.1"
 _MEMO = "proxy.headers"

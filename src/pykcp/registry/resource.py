@@ -16,6 +16,7 @@ import orjson
 
 from pykcp.apis.catalog import ResourceDefinition
 from pykcp.apis.kube.validation.rules import CelCheck, SchemaChecks
+from pykcp.machinery.meta import SYNCER_FINALIZER
 from pykcp.machinery.terms import label_terms
 from pykcp.registry import codec
 from pykcp.registry.catalog.kinds import Kind
@@ -57,6 +58,11 @@ class Services:
     """Calls conversion webhooks; None if not available."""
     large: LargeWork | None = None
     """Does the work of large writes; None: all of it is done on the event loop."""
+
+
+def finalizer_field(finalizer: str) -> str:
+    """The field by which views select objects with a syncer's finalizer."""
+    return f"metadata.finalizers:{finalizer}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +238,10 @@ class Resource:
             chosen["metadata.namespace"] = metadata.get("namespace", "")
         if "deletionTimestamp" in metadata:
             chosen[TERMINATING_FIELD] = "true"
+        if "finalizers" in metadata:
+            for finalizer in metadata["finalizers"] or ():
+                if finalizer.startswith(SYNCER_FINALIZER):
+                    chosen[finalizer_field(finalizer)] = "true"
         return label_terms(metadata.get("labels"), chosen)
 
     def index_entries(self, cluster: str, stored: Object) -> tuple[str, ...]:

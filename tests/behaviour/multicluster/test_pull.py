@@ -6,6 +6,7 @@ import base64
 import pathlib
 import subprocess
 import sys
+from contextlib import closing
 from dataclasses import replace
 
 import yaml
@@ -100,10 +101,68 @@ def test_the_printed_manifest_runs_a_syncer(
         config_map = {"metadata": {"name": "settings", "labels": labels}, "data": {"a": "b"}}
         assert workspace.post("/api/v1/namespaces/default/configmaps", config_map).status == 201
         eventually(lambda: "settings" in copied(physical), 30)
+        _check_unassigned(workspace, physical)
         denied = [line for line in syncer.log().splitlines() if "orbidden" in line]
         assert not denied, denied
     finally:
         syncer.kill()
+    with closing(TestClient(upstream)) as account:
+        _check_view(account, workspace)
+
+
+def _check_unassigned(workspace: TestClient, physical: PhysicalCluster) -> None:
+    """An object that goes to another cluster is let go, although its label no longer shows it."""
+    path = "/api/v1/namespaces/default/configmaps/settings"
+    finalizer = "workloads.kcp.dev/syncer-east"
+    assert finalizer in workspace.get(path).json["metadata"]["finalizers"]
+    moved = {"metadata": {"labels": {"workloads.kcp.dev/cluster": "west"}}}
+    assert workspace.patch(path, moved).status == 200
+    eventually(lambda: not workspace.get(path).json["metadata"].get("finalizers"), 30)
+    assert "settings" not in copied(physical)
+
+
+def _check_view(account: TestClient, workspace: TestClient) -> None:
+    """The account of a syncer sees the objects of its own cluster, and nothing beside them."""
+    maps, base = "/api/v1/namespaces/default/configmaps", account.access.path
+    assert "/services/syncer/" in base
+    own = {"metadata": {"name": "own", "labels": {"workloads.kcp.dev/cluster": "east"}}}
+    assert workspace.post(maps, own).status == 201
+    seen = account.get("/api/v1/configmaps")
+    assert seen.status == 200, seen
+    assert [one["metadata"]["name"] for one in seen.json["items"]] == ["own"]
+    # Those of others are not there, whatever is asked.
+    assert account.get(f"{maps}/settings").status == 404
+    west = account.get("/api/v1/configmaps", labelSelector="workloads.kcp.dev/cluster=west")
+    assert west.json["items"] == []
+    assert account.get("/api/v1/secrets").json["items"] == []
+    assert account.get("/apis/rbac.authorization.k8s.io/v1/clusterroles").status == 404
+    assert account.get("/apis/coordination.k8s.io/v1/leases").status == 405
+    # Its own objects are changed in what is the syncer's only, and none is made or deleted.
+    path = f"{maps}/own"
+    for change in (
+        {"data": {"a": "changed"}},
+        {"metadata": {"labels": {"workloads.kcp.dev/cluster": "west"}}},
+        {"metadata": {"finalizers": ["example.com/other"]}},
+        {"metadata": {"ownerReferences": []}, "immutable": True},
+    ):
+        refused = account.patch(path, change)
+        assert refused.status == 403, (change, refused)
+    noted = {"metadata": {"annotations": {"workloads.kcp.dev/sync-state": "{}"}}}
+    assert account.patch(path, noted).status == 200
+    assert account.post(maps, {"metadata": {"name": "new"}}).status == 405
+    assert account.delete(path).status == 405
+    # Neither the workspace nor the view of another Cluster is open to it.
+    assert workspace.post(CLUSTERS, cluster_object("other", mode="Pull")).status == 201
+    other = workspace.get(f"{CLUSTERS}/other").json["metadata"]
+    logical = base.rpartition("/")[2]
+    elsewhere = f"/services/syncer/{logical}/other/{other['uid']}/clusters/{logical}"
+    stale = base.replace(base.split("/")[5], other["uid"])  # of a Cluster that was made anew
+    with closing(TestClient(replace(account.access, path=""))) as outside:
+        for prefix in (f"/clusters/{logical}", elsewhere):
+            assert outside.get(f"{prefix}{maps}").status == 403
+            assert outside.get(f"{prefix}{maps}/settings").status == 403
+        assert outside.get(f"{stale}{maps}").status == 404
+        assert outside.get(f"{base.rpartition('/')[0]}/root{maps}").status == 404
 
 
 def test_the_control_plane_installs_the_syncer(

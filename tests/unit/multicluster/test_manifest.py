@@ -21,7 +21,7 @@ def of_kind(objects: list[Object], kind: str) -> Object:
 
 
 @pytest.mark.parametrize("objects", [
-    manifest.account_objects(CLUSTER, TYPES),
+    manifest.account_objects(CLUSTER),
     manifest.syncer_objects(CLUSTER, TYPES, "image", "kubeconfig"),
 ])  # fmt: skip
 def test_no_role_names_all_groups(objects: list[Object]) -> None:
@@ -37,15 +37,10 @@ def test_types_of_all_groups_cannot_be_listed() -> None:
         manifest.syncer_objects(CLUSTER, ("*",), "image", "")
 
 
-def test_the_account_may_report_about_its_own_cluster_only() -> None:
-    rules = of_kind(manifest.account_objects(CLUSTER, TYPES), "ClusterRole")["rules"]
-    for rule in rules:
-        if rule["apiGroups"] == ["workload.kcp.dev"]:
-            assert rule["resourceNames"] == ["east"]
-    resources = {(rule["apiGroups"][0], one) for rule in rules for one in rule["resources"]}
-    assert ("apps", "deployments") in resources
-    assert ("", "secrets") in resources
-    assert ("", "serviceaccounts") not in resources
+def test_the_account_may_use_the_view_of_its_own_cluster_only() -> None:
+    (rule,) = of_kind(manifest.account_objects(CLUSTER), "ClusterRole")["rules"]
+    assert rule["resources"] == ["clusters/syncer"]
+    assert rule["resourceNames"] == ["east"]
 
 
 def test_the_deployment_is_confined() -> None:
@@ -67,7 +62,9 @@ def test_the_deployment_is_confined() -> None:
 
 
 def test_a_kubeconfig_has_everything_inside() -> None:
-    made = json.loads(manifest.kubeconfig("https://kcp/clusters/abc", "PEM", "secret"))
+    made = json.loads(manifest.kubeconfig(CLUSTER, "https://kcp/clusters/abc", "PEM", "secret"))
     assert made["clusters"][0]["cluster"]["certificate-authority-data"] == "UEVN"
     assert made["users"][0]["user"] == {"token": "secret"}
-    assert "certificate" not in json.dumps(json.loads(manifest.kubeconfig("https://kcp", "", "t")))
+    assert "certificate" not in json.dumps(
+        json.loads(manifest.kubeconfig(CLUSTER, "https://kcp", "", "t"))
+    )

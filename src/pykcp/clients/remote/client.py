@@ -76,15 +76,18 @@ class RemoteClient:
         sleep: Callable[[float], Any] = asyncio.sleep,
         timeout: float | None = None,
         on_outcome: Callable[[bool], None] | None = None,
+        root: str = "",
     ) -> None:
         """`manager`: the name by which the server knows who writes which field; `identities`:
         by group and resource, those of the exports whose resources are read in all logical
         clusters (`identities_of_root`); `timeout`: seconds that one request may take;
-        `on_outcome`: called after each with whether it was answered.
+        `on_outcome`: called after each with whether it was answered; `root`: path of a virtual
+        workspace, below which the logical clusters are.
         """
         self.http, self._manager, self._identities = http, manager, identities
         self._token, self._sleep = token, sleep
         self._timeout, self._on_outcome = timeout, on_outcome
+        self._root = root
 
     def collection(self, cluster: str, kind: GroupVersionResource, namespace: str = "") -> str:
         """The path of a collection. What exports bring is named with its identity in requests to
@@ -93,7 +96,7 @@ class RemoteClient:
         identity = self._identities.get((kind.group, kind.resource)) if cluster == "*" else None
         if identity:
             kind = kind._replace(resource=f"{kind.resource}:{identity}")
-        return collection_path(cluster, kind, namespace)
+        return f"{self._root}{collection_path(cluster, kind, namespace)}"
 
     def object(
         self,
@@ -104,7 +107,7 @@ class RemoteClient:
         subresource: str = "",
     ) -> str:
         """The path of an object."""
-        return object_path(cluster, kind, name, namespace, subresource)
+        return f"{self._root}{object_path(cluster, kind, name, namespace, subresource)}"
 
     # --- reading
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, urlencode, urlsplit
 
 from pykcp.machinery.resources import GroupVersionResource
 
@@ -36,6 +36,11 @@ def with_query(path: str, query: Mapping[str, str | int | None]) -> str:
 def server_root(url: str) -> str:
     """The address of a server, without the logical cluster that a kubeconfig may name."""
     return url.partition(_CLUSTERS)[0].rstrip("/")
+
+
+def path_before_clusters(url: str) -> str:
+    """The path of the virtual workspace that an address leads to; empty if it leads to none."""
+    return urlsplit(server_root(url)).path.rstrip("/")
 
 
 def cluster_of(url: str) -> str:

@@ -58,10 +58,10 @@ class SyncerInstaller:
         url = (found.get("status") or {}).get("URL")
         if not url:
             raise NotInstallable("the address of the workspace is not known")
-        for obj in account_objects(cluster, resources):
+        for obj in account_objects(cluster):
             await self._ensure(cluster.workspace, obj)
         token, authority = await self._token(cluster)
-        text = kubeconfig(url, authority, token)
+        text = kubeconfig(cluster, url, authority, token)
         for obj in syncer_objects(cluster, resources, self._image, text):
             await downstream.apply("", _KINDS[obj["kind"]], obj, force=True)
 

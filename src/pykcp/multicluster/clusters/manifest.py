@@ -1,7 +1,7 @@
 """What a pulling syncer needs: its account in the workspace, and a Deployment in the cluster. Pure.
 
-Neither side gets more than the types that are synchronized: no rule names a group by `*`, and the
-kubeconfig that is carried to the cluster is that of an account of this Cluster alone.
+Neither side gets more than is synchronized: in the cluster no rule names a group by `*`, and the
+kubeconfig that is carried there is that of an account which sees the objects of this Cluster alone.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from pykcp.multicluster.names import syncer_namespace
+from pykcp.clients.remote.paths import server_root
+from pykcp.multicluster.names import SYNCER_SUBRESOURCE, syncer_namespace, syncer_path
 from pykcp.types import Object
 
 SYNCER = "kcp-syncer"
@@ -68,19 +69,12 @@ def _rule(group: str, resources: Iterable[str], verbs: list[str], *names: str) -
 # --- in the workspace --------------------------------------------------------------
 
 
-def account_objects(cluster: PulledCluster, resources: Iterable[str]) -> list[Object]:
-    """The account of the syncer in the workspace, owned by the Cluster."""
-    groups = by_group(resources)
-    rules = [
-        _rule("workload.kcp.dev", ["clusters"], ["get"], cluster.name),
-        _rule("workload.kcp.dev", ["clusters/status"], ["get", "patch", "update"], cluster.name),
-        _rule("apiresource.kcp.dev", ["apiresourceimports"], _WRITE),
-        _rule("coordination.k8s.io", ["leases"], ["create"]),
-        _rule("coordination.k8s.io", ["leases"], ["get", "update"], f"syncer-{cluster.name}"),
-    ]
-    for group, plurals in groups.items():
-        rules.append(_rule(group, plurals, [*_READ, "patch", "update"]))
-        rules.append(_rule(group, [f"{one}/status" for one in plurals], ["get", "patch", "update"]))
+def account_objects(cluster: PulledCluster) -> list[Object]:
+    """The account of the syncer in the workspace, owned by the Cluster.
+
+    It may use the virtual workspace of its Cluster, and nothing beside it.
+    """
+    rules = [_rule("workload.kcp.dev", [f"clusters/{SYNCER_SUBRESOURCE}"], _WRITE, cluster.name)]
     owner = {
         "apiVersion": "workload.kcp.dev/v1alpha1",
         "kind": "Cluster",
@@ -117,11 +111,14 @@ def account_objects(cluster: PulledCluster, resources: Iterable[str]) -> list[Ob
     ]
 
 
-def kubeconfig(url: str, authority: str, token: str) -> str:
-    """A kubeconfig with one context. `url`: of the workspace; `authority`: PEM, or "" for public
-    ones.
+def kubeconfig(cluster: PulledCluster, url: str, authority: str, token: str) -> str:
+    """A kubeconfig with one context, for the virtual workspace of a Cluster.
+
+    `url`: of the control plane, with or without a logical cluster; `authority`: PEM, or "" for
+    public ones.
     """
-    server: Object = {"server": url}
+    root = syncer_path(cluster.workspace, cluster.name, cluster.uid)
+    server: Object = {"server": f"{server_root(url)}{root}/clusters/{cluster.workspace}"}
     if authority:
         server["certificate-authority-data"] = base64.b64encode(authority.encode()).decode()
     document = {

@@ -212,10 +212,16 @@ class TypeImporter:
             return
         if not target.strategy:  # users may set it on the import itself
             wanted["spec"]["schemaUpdateStrategy"] = live["spec"]["schemaUpdateStrategy"]
-        owners = wanted["metadata"]["ownerReferences"]
-        if live["spec"] != wanted["spec"] or meta.owner_references(live) != owners:
+        owners, labels = wanted["metadata"]["ownerReferences"], wanted["metadata"]["labels"]
+        is_labelled = labels.items() <= meta.labels(live).items()
+        if (
+            live["spec"] != wanted["spec"]
+            or meta.owner_references(live) != owners
+            or not is_labelled
+        ):
             live["spec"] = wanted["spec"]
             live["metadata"]["ownerReferences"] = owners
+            live["metadata"]["labels"] = {**meta.labels(live), **labels}
             await self._upstream.update(target.workspace, IMPORTS, live)
 
     async def _remove_vanished(

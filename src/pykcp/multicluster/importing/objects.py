@@ -8,7 +8,13 @@ from hashlib import sha256
 import orjson
 
 from pykcp.machinery.negotiation.resource import ImportedResource
-from pykcp.multicluster.names import RESOURCE_GROUP, VERSION, import_name, negotiated_name
+from pykcp.multicluster.names import (
+    LOCATION_LABEL,
+    RESOURCE_GROUP,
+    VERSION,
+    import_name,
+    negotiated_name,
+)
 from pykcp.types import Object
 
 API_VERSION = f"{RESOURCE_GROUP}/{VERSION}"
@@ -68,6 +74,7 @@ def import_object(
         "kind": "APIResourceImport",
         "metadata": {
             "name": import_name(resource.plural, location, resource.version, resource.group),
+            "labels": {LOCATION_LABEL: location},
             "annotations": {"apiresource.kcp.dev/apiVersion": api_version(resource)},
             "ownerReferences": [
                 {

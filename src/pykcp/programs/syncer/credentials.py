@@ -13,6 +13,7 @@ from pykcp.clients.http.interface import Server
 from pykcp.clients.http.trust import HTTP2, Protocols, Trust
 from pykcp.clients.kubeconfig import load_endpoint, make_context
 from pykcp.clients.remote.connect import http_of, token_of
+from pykcp.clients.remote.paths import path_before_clusters
 from pykcp.wire.settings import ClientSettings
 
 _log = logging.getLogger(__name__)
@@ -34,12 +35,18 @@ class FreshKubeconfig:
     def http(self) -> HttpClient:
         """Connections with the certificate of the file at the time when each is opened."""
         settings = ClientSettings(ping_after=PING_AFTER, ping_timeout=PING_SECONDS)
-        server = http_of(self._endpoint).server
+        parts = urlsplit(self._endpoint.url)
+        server = http_of(self._endpoint, f"{parts.scheme}://{parts.netloc}").server
         if urlsplit(self._endpoint.url).scheme == "https":
             server = Server(
                 server.scheme, server.host, server.port, _FreshTrust(self), server.server_name
             )
         return HttpClient(server, settings)
+
+    @property
+    def root(self) -> str:
+        """The path of the virtual workspace that the address leads to, if any."""
+        return path_before_clusters(self._endpoint.url)
 
     def token(self) -> str:
         self.reload()

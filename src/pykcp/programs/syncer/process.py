@@ -200,7 +200,9 @@ class running_syncer:  # noqa: N801  # a context, as those of other programs
 
 def _client(kubeconfig: str, context: str) -> RemoteClient:
     fresh = FreshKubeconfig(kubeconfig, context)
-    return RemoteClient(fresh.http(), FIELD_MANAGER, token=fresh.token, timeout=_REQUEST_SECONDS)
+    return RemoteClient(
+        fresh.http(), FIELD_MANAGER, token=fresh.token, timeout=_REQUEST_SECONDS, root=fresh.root
+    )
 
 
 def _cluster_of(url: str) -> str:

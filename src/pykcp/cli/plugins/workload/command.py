@@ -33,7 +33,7 @@ _SYNC_FLAGS = (
     PluginFlag(
         "kcp-url",
         "string",
-        "URL of the workspace as the cluster reaches it; that of the kubeconfig if empty.",
+        "URL of the control plane as the cluster reaches it; that of the kubeconfig if empty.",
         "",
     ),
     PluginFlag(

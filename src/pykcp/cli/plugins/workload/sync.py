@@ -20,6 +20,7 @@ from pykcp.multicluster.clusters.manifest import (
     PulledCluster,
     UnlistableTypes,
     account_objects,
+    by_group,
     kubeconfig,
     syncer_objects,
 )
@@ -41,22 +42,22 @@ def sync(invocation: CommandInvocation) -> None:
     if not invocation["syncer-image"]:
         raise PluginError("--syncer-image is required")
     resources = tuple(invocation["resources"] or DEFAULT_RESOURCES)
+    try:
+        by_group(resources)
+    except UnlistableTypes as error:
+        raise PluginError(f"--resources: {error}") from None
     session = Session(invocation)
     current = session.current()
     cluster = _register(session.client, current, name, resources)
     logical = (cluster["metadata"].get("annotations") or {}).get("kcp.io/cluster") or current
     pulled = PulledCluster(logical, name, cluster["metadata"]["uid"])
-    try:
-        for obj in account_objects(pulled, resources):
-            _ensure(session.client, current, obj)
-        token, authority = _token(session.client, current, pulled)
-        url = f"{session.client.base}/clusters/{logical}"
-        config = kubeconfig(invocation["kcp-url"] or url, authority, token)
-        made = syncer_objects(
-            pulled, resources, invocation["syncer-image"], config, invocation["replicas"]
-        )
-    except UnlistableTypes as error:
-        raise PluginError(f"--resources: {error}") from None
+    for obj in account_objects(pulled):
+        _ensure(session.client, current, obj)
+    token, authority = _token(session.client, current, pulled)
+    config = kubeconfig(pulled, invocation["kcp-url"] or session.client.base, authority, token)
+    made = syncer_objects(
+        pulled, resources, invocation["syncer-image"], config, invocation["replicas"]
+    )
     _write("".join(f"---\n{dump(obj)}" for obj in made), invocation["output-file"])
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pykcp.admission.plugins.resource_quota import Quotas
 from pykcp.aio.owner import describe
 from pykcp.programs.shard.admission import install_admission
-from pykcp.programs.shard.multicluster import PodsOnDemand
+from pykcp.programs.shard.multicluster.pods import PodsOnDemand
 from pykcp.programs.shard.serving import make_audit, make_flow_control
 from pykcp.programs.shard.stages.access import AccessStage
 from pykcp.programs.shard.stages.catalog import CatalogStage

@@ -10,7 +10,7 @@ from pykcp.controllers.kube import all as kube_controllers
 from pykcp.controllers.runtime.manager import ControllerSet, join
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.controllers.runtime.parts import ControllerParts
-from pykcp.programs.shard.multicluster import MulticlusterOnDemand
+from pykcp.programs.shard.multicluster.controllers import MulticlusterOnDemand
 from pykcp.programs.shard.stages.api import ApiStage
 from pykcp.programs.shard.stages.catalog import CatalogStage
 from pykcp.programs.shard.stages.foundation import Foundation

@@ -9,6 +9,7 @@ from functools import partial
 from pykcp.cache.server import make_server as make_cache_server
 from pykcp.clients.http.trust import Trust
 from pykcp.observe.metrics import Registry
+from pykcp.programs.shard.multicluster.syncer_views import SyncerWorkspace
 from pykcp.programs.shard.stages.access import AccessStage
 from pykcp.programs.shard.stages.api import ApiStage
 from pykcp.programs.shard.stages.catalog import CatalogStage
@@ -17,13 +18,14 @@ from pykcp.programs.shard.stages.stores import StoresStage
 from pykcp.programs.shard.where import WhereService
 from pykcp.registry.clock import Timestamps
 from pykcp.registry.local import LocalClient
+from pykcp.registry.local_lister import LocalLister
 from pykcp.registry.moving.copies import Copies
 from pykcp.registry.moving.parts import ShardMoves, shard_moves
 from pykcp.registry.verbs.restore import Trash
 from pykcp.server.mount import FrontDoor
 from pykcp.storage.interface import Store
 from pykcp.virtual.all import VirtualSettings, virtual_workspaces
-from pykcp.virtual.framework import VirtualWorkspace
+from pykcp.virtual.framework import Parts, VirtualWorkspace
 from pykcp.virtual.remote import RemoteServer, RemoteWorkspaces
 from pykcp.virtual.serving import Host, VirtualWorkspaces
 from pykcp.wire.exchange import Application
@@ -133,7 +135,7 @@ def _workspaces(
     settings = base.settings
     if not settings.shard.run_virtual_workspaces and not settings.shard.shard_virtual_workspace_url:
         return ()
-    return virtual_workspaces(
+    made = virtual_workspaces(
         stores.store,
         catalog.directory,
         catalog.bound,
@@ -145,6 +147,9 @@ def _workspaces(
         Copies(stores.store, catalog.lookup, trash, settings.shard.shard_name),
         VirtualSettings(settings.shard.shard_name, settings.features.gates),
     )
+    parts = Parts(catalog.directory, catalog.lookup, access.authorizer)
+    lister = LocalLister(stores.store, catalog.directory)
+    return (*made, SyncerWorkspace(parts, lister))
 
 
 def _remote(base: Foundation) -> RemoteServer | None:

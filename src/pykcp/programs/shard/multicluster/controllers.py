@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING
 
 from pykcp.aio.imports import import_aside
 from pykcp.aio.owner import TaskOwner
-from pykcp.clients.errors import SendFailed
-from pykcp.clients.interface import Change, Client, Lister, ShardFeed
-from pykcp.clients.outbound import Outbound, Tenant
+from pykcp.clients.interface import Change, Lister, ShardFeed
+from pykcp.clients.outbound import Outbound
 from pykcp.controllers.runtime.controller import Controller
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.controllers.runtime.shard_client import ShardClient
 from pykcp.machinery.kcp.clusters import ROOT
 from pykcp.machinery.kcp.hashes import export_label_value
-from pykcp.machinery.resources import API_BINDINGS, API_EXPORTS, GroupVersionResource
+from pykcp.machinery.resources import API_BINDINGS, API_EXPORTS
 from pykcp.observe.metrics import Registry
+from pykcp.programs.shard.multicluster.known import CLUSTERS, allowed_addresses
 from pykcp.registry.indexes.apis import bindings_of
 
 if TYPE_CHECKING:
     from pykcp.multicluster.all import MulticlusterControllers
     from pykcp.multicluster.clusters.settings import ClusterSettings
     from pykcp.multicluster.splitting.parts import SplitterSettings
-    from pykcp.server.call import Call, Handler
-    from pykcp.server.handlers.placed_pods import PlacedPods
 
-_CLUSTERS = GroupVersionResource("workload.kcp.dev", "v1alpha1", "clusters")
 _NAME = "multicluster"
 
 
@@ -85,7 +81,7 @@ class MulticlusterOnDemand:
 
     def follow(self, feed: ShardFeed) -> None:
         self._feed = feed
-        feed.on(_CLUSTERS, self._on_cluster)
+        feed.on(CLUSTERS, self._on_cluster)
         feed.at_start(self._resume)
 
     def _on_cluster(self, _: Change) -> None:
@@ -93,7 +89,7 @@ class MulticlusterOnDemand:
             self.controller.add(_NAME)
 
     async def _resume(self) -> None:
-        if self._lister.keys(_CLUSTERS, limit=1):
+        if self._lister.keys(CLUSTERS, limit=1):
             self.controller.add(_NAME)
 
     def _made(self) -> MulticlusterControllers:
@@ -133,48 +129,4 @@ class MulticlusterOnDemand:
         return self._make_client(f"system:kcp:controller:{name}")
 
     async def _resolve(self, cluster: str, host: str, port: int) -> tuple[str, ...]:
-        return await _allowed_addresses(self._egress, cluster, host, port)
-
-
-async def _allowed_addresses(
-    egress: Outbound, cluster: str, host: str, port: int
-) -> tuple[str, ...]:
-    if not host:
-        raise SendFailed("no Host in request URL")
-    return await egress.addresses(host, port, Tenant(cluster))
-
-
-class PodsOnDemand:
-    """Requests for pods of workspaces with Clusters; for others it costs a lookup."""
-
-    def __init__(self, lister: Lister, client: Client, egress: Outbound) -> None:
-        self._lister, self._client, self._egress = lister, client, egress
-        self._placed: PlacedPods | None = None
-
-    def find(self, call: Call) -> Handler | None:
-        """The handler of a request for pods; None if they are all stored."""
-        if not (self._has_clusters(call.cluster) or self._is_served(call.cluster)):
-            return None
-        if self._placed is None:
-            from pykcp.multicluster.through.clusters import WorkspaceClusters
-            from pykcp.server.handlers.placed_pods import PlacedPods
-
-            resolve = partial(_allowed_addresses, self._egress)
-            self._placed = PlacedPods(WorkspaceClusters(self._client, self._has_clusters, resolve))
-        return self._placed.find(call)
-
-    def _has_clusters(self, cluster: str) -> bool:
-        return bool(self._lister.keys(_CLUSTERS, cluster, limit=1))
-
-    def _is_served(self, cluster: str) -> bool:
-        """Whether the logical cluster binds an API of one that has Clusters."""
-        if not self._lister.keys(_CLUSTERS, limit=1):
-            return False
-        bindings = (
-            self._lister.get(cluster, API_BINDINGS, key.name) or {}
-            for key in self._lister.keys(API_BINDINGS, cluster)
-        )
-        providers = {
-            (one.get("status") or {}).get("apiExportClusterName") or "" for one in bindings
-        }
-        return any(self._has_clusters(one) for one in providers - {"", ROOT})
+        return await allowed_addresses(self._egress, cluster, host, port)
