@@ -33,3 +33,17 @@ class Direct:
             await asyncio.Event().wait()
         finally:
             self._pool.close()
+
+
+class OneServer:
+    """The connections of a forwarder that knows one server only."""
+
+    def __init__(self, http: HttpClient) -> None:
+        self._http = http
+
+    @asynccontextmanager
+    async def borrow(self, server: Server, tenant: Tenant) -> AsyncIterator[HttpClient]:
+        yield self._http
+
+    def ready(self, server: Server) -> HttpClient | None:
+        return self._http

@@ -14,7 +14,7 @@ import yaml
 from pykcp.testing.client import TestClient, eventually
 from pykcp.testing.kubeconfig import read_access
 from pykcp.testing.multicluster.downstream import PhysicalCluster, write_kubeconfig
-from pykcp.testing.multicluster.syncers import QUICK, SyncerProcess
+from pykcp.testing.multicluster.syncers import QUICK, SyncerProcess, serve_workloads
 from pykcp.testing.multicluster.workspaces import (
     CLUSTERS,
     cluster_object,
@@ -101,6 +101,7 @@ def test_the_printed_manifest_runs_a_syncer(
         config_map = {"metadata": {"name": "settings", "labels": labels}, "data": {"a": "b"}}
         assert workspace.post("/api/v1/namespaces/default/configmaps", config_map).status == 201
         eventually(lambda: "settings" in copied(physical), 30)
+        _check_pods(workspace, physical)
         _check_unassigned(workspace, physical)
         denied = [line for line in syncer.log().splitlines() if "orbidden" in line]
         assert not denied, denied
@@ -108,6 +109,37 @@ def test_the_printed_manifest_runs_a_syncer(
         syncer.kill()
     with closing(TestClient(upstream)) as account:
         _check_view(account, workspace)
+
+
+def _check_pods(workspace: TestClient, physical: PhysicalCluster) -> None:
+    """Pods are seen through the connections that the syncer opened."""
+    serve_workloads(workspace, "pods")
+    items = physical.client.get("/api/v1/configmaps").json["items"]
+    place = next(
+        one["metadata"]["namespace"] for one in items if one["metadata"]["name"] == "settings"
+    )
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "web"},
+        "spec": {"containers": [{"name": "main", "image": "nginx"}]},
+    }
+    for namespace in (place, "default"):
+        made = physical.client.post(f"/api/v1/namespaces/{namespace}/pods", pod)
+        assert made.status == 201, made
+
+    def seen() -> list[Object]:
+        return list(workspace.get("/api/v1/pods").json["items"])
+
+    (found,) = eventually(seen, 30)
+    assert found["metadata"]["namespace"] == "default"
+    assert found["metadata"]["labels"]["workloads.kcp.dev/cluster"] == "east"
+    path = "/api/v1/namespaces/default/pods/web"
+    answer = workspace.get(f"{path}/log")
+    assert "does not have a host assigned" in answer.json["message"], answer
+    assert workspace.delete(path).status == 200
+    eventually(lambda: workspace.get(path).status == 404)
+    assert physical.client.delete("/api/v1/namespaces/default/pods/web").status == 200
 
 
 def _check_unassigned(workspace: TestClient, physical: PhysicalCluster) -> None:

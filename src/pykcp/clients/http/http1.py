@@ -70,7 +70,9 @@ class Http1Call:
         if self.is_sent or self._session.call is not self:
             return
         self.is_sent = True
-        if self._is_chunked and not self._session.is_switched:
+        if self._session.is_switched:
+            self._session.finish()
+        elif self._is_chunked:
             self._session.send(_LAST_CHUNK)
 
     def consumed(self, size: int) -> None:
@@ -211,6 +213,11 @@ class Http1Session:
         if self.call is None:
             self._is_over = True
             self.connection.flush_soon()
+
+    def finish(self) -> None:
+        """Close when everything has gone out."""
+        self._is_over = True
+        self.connection.flush_soon()
 
     def lost(self, error: SendFailed, is_clean: bool) -> None:
         call, self.call = self.call, None

@@ -141,8 +141,10 @@ def syncer_objects(
     image: str,
     kubeconfig_text: str,
     replicas: int = 1,
+    *,
+    has_tunnel: bool = True,
 ) -> list[Object]:
-    """The manifest of the syncer."""
+    """The manifest of the syncer. `has_tunnel`: whether users of the workspace may reach pods."""
     namespace = cluster.namespace
     inside: Object = {"name": SYNCER, "namespace": namespace}
     everywhere: Object = {"name": namespace}
@@ -154,7 +156,7 @@ def syncer_objects(
             "apiVersion": f"{_RBAC}/v1",
             "kind": "ClusterRole",
             "metadata": everywhere,
-            "rules": _downstream_rules(resources),
+            "rules": _downstream_rules(resources, has_tunnel),
         },
         {
             "apiVersion": f"{_RBAC}/v1",
@@ -169,24 +171,31 @@ def syncer_objects(
             "metadata": {**inside, "name": f"{SYNCER}-config"},
             "data": {"kubeconfig": content},
         },
-        _deployment(cluster, inside, image, replicas),
+        _deployment(cluster, inside, image, replicas, has_tunnel),
     ]
 
 
-def _downstream_rules(resources: Iterable[str]) -> list[Object]:
+def _downstream_rules(resources: Iterable[str], has_tunnel: bool) -> list[Object]:
     rules = [
         _rule("", ["namespaces"], _WRITE),
         _rule("", ["nodes", "pods"], ["list"]),
         _rule("apiextensions.k8s.io", ["customresourcedefinitions"], _READ),
         {"nonResourceURLs": ["/readyz", "/version"], "verbs": ["get"]},
     ]
+    if has_tunnel:  # the syncer answers for pods in namespaces that it made, and no others
+        rules.append(_rule("", ["pods"], ["get", "list", "watch", "delete"]))
+        rules.append(_rule("", ["pods/log"], ["get"]))
+        streams = ["pods/exec", "pods/attach", "pods/portforward"]
+        rules.append(_rule("", streams, ["get", "create"]))
     for group, plurals in by_group(resources).items():
         rules.append(_rule(group, plurals, _WRITE))
         rules.append(_rule(group, [f"{one}/status" for one in plurals], ["get"]))
     return rules
 
 
-def _deployment(cluster: PulledCluster, metadata: Object, image: str, replicas: int) -> Object:
+def _deployment(
+    cluster: PulledCluster, metadata: Object, image: str, replicas: int, has_tunnel: bool
+) -> Object:
     labels = {"app": SYNCER, "workload.kcp.dev/cluster": cluster.name}
     container: Object = {
         "name": SYNCER,
@@ -197,6 +206,7 @@ def _deployment(cluster: PulledCluster, metadata: Object, image: str, replicas: 
             f"--from-cluster={cluster.workspace}",
             f"--workload-cluster-name={cluster.name}",
             f"--workload-cluster-uid={cluster.uid}",
+            *(() if has_tunnel else ("--tunnel=false",)),
         ],
         "volumeMounts": [{"name": "config", "mountPath": _CONFIG_PATH, "readOnly": True}],
         "resources": {"requests": {"cpu": "10m", "memory": "80Mi"}},

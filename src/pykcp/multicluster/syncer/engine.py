@@ -110,6 +110,10 @@ class Syncer:
             self._wanted = wanted
             self._changed.set()
 
+    def owns_namespace(self, name: str) -> bool:
+        """Whether a namespace of the cluster was made for this registration."""
+        return name in self._context.namespaces.known()
+
     def health(self) -> SyncHealth:
         unavailable = tuple(sorted(str(w) for w in self._wanted if _name(w) not in self._followed))
         return SyncHealth(self._queued(), self._oldest_unsynced(), unavailable)

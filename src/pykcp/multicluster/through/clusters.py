@@ -1,7 +1,7 @@
 """Connections to the clusters of a workspace, for requests about their pods.
 
-They are made when the first request asks for them. Clusters without a kubeconfig, whose syncers
-connect to the control plane from inside, cannot be reached this way.
+They are made when the first request asks for them. Clusters without a kubeconfig are reached
+through the connections that their syncers open.
 """
 
 from __future__ import annotations
@@ -9,21 +9,19 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 from urllib.parse import quote
 
 import orjson
 
 from pykcp.caching import BoundedCache
+from pykcp.clients.direct import OneServer
 from pykcp.clients.errors import SendFailed
 from pykcp.clients.forwarder import Forwarder
 from pykcp.clients.http.client import HttpClient
-from pykcp.clients.http.interface import Server
 from pykcp.clients.http.trust import Trust
 from pykcp.clients.interface import Client
-from pykcp.clients.outbound import Tenant
 from pykcp.machinery.kcp.clusters import ROOT
 from pykcp.machinery.labels import parse
 from pykcp.machinery.meta import annotations as annotations_of
@@ -63,7 +61,7 @@ class ReachedCluster:
         """`workspace`: whose pods are asked for, that of the registration or one it serves."""
         self._registration, self._client, self._workspace = registration, client, workspace
         self.name = registration.label_in(workspace)
-        self.forwarder = Forwarder(_OneClient(client.http), Trust.of_files(""))
+        self.forwarder = Forwarder(OneServer(client.http), Trust.of_files(""))
 
     async def pods(self, namespace: str, labels: str, fields: str) -> list[Object]:
         # The label of the cluster is added here, so the cluster cannot select by it.
@@ -122,20 +120,6 @@ class ReachedCluster:
         return shown_pod(pod, self._workspace, namespace, self.name)
 
 
-class _OneClient:
-    """The connections of a forwarder to one server."""
-
-    def __init__(self, http: HttpClient) -> None:
-        self._http = http
-
-    @asynccontextmanager
-    async def borrow(self, server: Server, tenant: Tenant) -> AsyncIterator[HttpClient]:
-        yield self._http
-
-    def ready(self, server: Server) -> HttpClient | None:
-        return self._http
-
-
 class WorkspaceClusters:
     """The clusters of all workspaces of a shard."""
 
@@ -144,9 +128,13 @@ class WorkspaceClusters:
         client: Client,
         has_clusters: Callable[[str], bool],
         resolve: Resolve = resolve_any,
+        tunnel: Callable[[str], HttpClient | None] = lambda _: None,
     ) -> None:
-        """`has_clusters`: whether a logical cluster of this shard has Cluster objects."""
+        """`has_clusters`: whether a logical cluster of this shard has Cluster objects; `tunnel`:
+        connections that the syncer of a Cluster opened, by the UID of the Cluster.
+        """
         self._client, self._has_clusters, self._resolve = client, has_clusters, resolve
+        self._tunnel = tunnel
         self._clients: BoundedCache[tuple[str, str], ClusterClient] = BoundedCache(
             "multicluster_pods", _CONNECTIONS
         )
@@ -174,7 +162,10 @@ class WorkspaceClusters:
         registration = Registration.of(cluster)
         text = await self._kubeconfig(registration.workspace, cluster.get("spec") or {})
         if not text:
-            return None
+            http = self._tunnel(registration.uid)
+            if http is None:
+                return None
+            return ReachedCluster(registration, ClusterClient(http, ""), workspace)
         key = (registration.uid, sha256(text.encode()).hexdigest())
         client = self._clients.get(key)
         if client is None:

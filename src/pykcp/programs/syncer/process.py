@@ -18,13 +18,16 @@ from pykcp.clients.remote.connect import client_of
 from pykcp.machinery.status import StatusError
 from pykcp.multicluster.clusters.settings import DEFAULT_RESOURCES
 from pykcp.multicluster.importing.importer import ImportTarget, TypeImporter
-from pykcp.multicluster.names import CLUSTERS, FIELD_MANAGER
+from pykcp.multicluster.names import CLUSTERS, DOWNSTREAM_CLUSTER, FIELD_MANAGER, syncer_path
 from pykcp.multicluster.syncer.engine import Syncer
 from pykcp.multicluster.syncer.heartbeat import SyncerHeartbeat
 from pykcp.multicluster.syncer.lease import SyncerLease
 from pykcp.multicluster.syncer.metrics import SyncMetrics
 from pykcp.multicluster.syncer.servers import SyncServer
 from pykcp.multicluster.syncer.settings import Registration, SyncSettings
+from pykcp.multicluster.tunnel import PATH
+from pykcp.multicluster.tunnel.dialing import TunnelDialer
+from pykcp.multicluster.tunnel.serving import TunnelApplication
 from pykcp.observe.metrics import Registry
 from pykcp.programs.kit.run import run_program
 from pykcp.programs.syncer.credentials import FreshKubeconfig
@@ -148,6 +151,8 @@ class running_syncer:  # noqa: N801  # a context, as those of other programs
         async with TaskOwner("syncer-leading") as owner:
             owner.start_restartable("syncer", syncer.run)
             owner.start_restartable("import", self._importer(cluster).run)
+            if self._settings.sync.tunnel:
+                owner.start_restartable("tunnel", lambda: self._serve_tunnel(registration, syncer))
             while True:
                 try:
                     await heartbeat.beat(syncer.health())
@@ -162,6 +167,19 @@ class running_syncer:  # noqa: N801  # a context, as those of other programs
                         return
                     syncer.set_resources(self._resources(cluster))
                 await asyncio.sleep(self._times.heartbeat_interval)
+
+    async def _serve_tunnel(self, registration: Registration, syncer: Syncer) -> None:
+        """Until cancelled; requests of the control plane arrive on connections made from here."""
+        selector = f"{DOWNSTREAM_CLUSTER}={registration.downstream_label}"
+        application = TunnelApplication(self._downstream.client, selector, syncer.owns_namespace)
+        listener = Listener(application)
+        listener.open()
+        root = syncer_path(registration.workspace, registration.name, registration.uid)
+        dialer = TunnelDialer(self._upstream.client, f"{root}{PATH}", listener.adopt)
+        try:
+            await dialer.run()
+        finally:
+            await listener.close()
 
     def _importer(self, cluster: Object) -> TypeImporter:
         """The control plane does not connect to the cluster: its types are read from here."""

@@ -74,6 +74,11 @@ class SyncOptions(OptionGroup):
         "object lists as accepted if empty.",
         (),
     )
+    tunnel: bool = option(
+        "Keep connections to the control plane open, through which users of the workspace read "
+        "logs of their pods and run commands in them.",
+        True,
+    )
     workers: int = option("Objects to apply concurrently.", 16, check=positive)
     heartbeat_interval: float = option("Time between two reports.", 10.0, check=positive)
     lease_duration: float = option(

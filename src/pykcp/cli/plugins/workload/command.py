@@ -37,6 +37,13 @@ _SYNC_FLAGS = (
         "",
     ),
     PluginFlag(
+        "tunnel",
+        "bool",
+        "Let users of the workspace read logs of their pods and run commands in them, through "
+        "connections that the syncer opens.",
+        True,
+    ),
+    PluginFlag(
         "output-file",
         "string",
         "File for the manifest, readable by you only; standard output if empty.",

@@ -56,7 +56,12 @@ def sync(invocation: CommandInvocation) -> None:
     token, authority = _token(session.client, current, pulled)
     config = kubeconfig(pulled, invocation["kcp-url"] or session.client.base, authority, token)
     made = syncer_objects(
-        pulled, resources, invocation["syncer-image"], config, invocation["replicas"]
+        pulled,
+        resources,
+        invocation["syncer-image"],
+        config,
+        invocation["replicas"],
+        has_tunnel=invocation["tunnel"],
     )
     _write("".join(f"---\n{dump(obj)}" for obj in made), invocation["output-file"])
 

@@ -13,6 +13,7 @@ from pykcp.programs.shard.multicluster.known import (
     has_clusters,
     providers_of,
 )
+from pykcp.programs.shard.multicluster.tunnels import TunnelsOnDemand
 
 if TYPE_CHECKING:
     from pykcp.server.call import Call, Handler
@@ -22,8 +23,11 @@ if TYPE_CHECKING:
 class PodsOnDemand:
     """For workspaces without Clusters a request costs a lookup."""
 
-    def __init__(self, lister: Lister, client: Client, egress: Outbound) -> None:
+    def __init__(
+        self, lister: Lister, client: Client, egress: Outbound, tunnels: TunnelsOnDemand
+    ) -> None:
         self._lister, self._client, self._egress = lister, client, egress
+        self._tunnels = tunnels
         self._placed: PlacedPods | None = None
 
     def find(self, call: Call) -> Handler | None:
@@ -36,7 +40,8 @@ class PodsOnDemand:
 
             resolve = partial(allowed_addresses, self._egress)
             has = partial(has_clusters, self._lister)
-            self._placed = PlacedPods(WorkspaceClusters(self._client, has, resolve))
+            reached = WorkspaceClusters(self._client, has, resolve, self._tunnels.http)
+            self._placed = PlacedPods(reached)
         return self._placed.find(call)
 
     def _is_served(self, cluster: str) -> bool:

@@ -10,6 +10,7 @@ from pykcp.admission.plugins.resource_quota import Quotas
 from pykcp.aio.owner import describe
 from pykcp.programs.shard.admission import install_admission
 from pykcp.programs.shard.multicluster.pods import PodsOnDemand
+from pykcp.programs.shard.multicluster.tunnels import TunnelsOnDemand
 from pykcp.programs.shard.serving import make_audit, make_flow_control
 from pykcp.programs.shard.stages.access import AccessStage
 from pykcp.programs.shard.stages.catalog import CatalogStage
@@ -51,6 +52,8 @@ class ApiStage:
     remote: RemoteResources | None
     quotas: Quotas
     audit: AuditTrail | None
+    tunnels: TunnelsOnDemand
+    """Connections that syncers of Clusters opened."""
 
 
 def build_api(
@@ -61,11 +64,14 @@ def build_api(
     audit = make_audit(base.settings, stores.store, base.metrics)
     flow = make_flow_control(base.settings, base.metrics)
     shared = SharedParts(access.authentication, RequestMetrics(base.metrics), flow, audit)
-    services = ServiceRoutes()
+    services, tunnels = ServiceRoutes(), TunnelsOnDemand()
     verbs = StoredVerbs(
         Answered(access.authentication, access.authorizer, base.credentials.policy, catalog.client),
         PodsOnDemand(
-            LocalLister(stores.store, catalog.directory), catalog.client, base.egress.mounts
+            LocalLister(stores.store, catalog.directory),
+            catalog.client,
+            base.egress.mounts,
+            tunnels,
         ).find,
     )
     clusters = ClusterResolver(
@@ -87,7 +93,7 @@ def build_api(
         Dispatcher(catalog.directory, paths, verbs, authorization, remote).handle,
     )
     trail = audit.trail if audit is not None else None
-    return ApiStage(server, services, shared, clusters, verbs, remote, quotas, trail)
+    return ApiStage(server, services, shared, clusters, verbs, remote, quotas, trail, tunnels)
 
 
 def _mounts(base: Foundation, access: AccessStage) -> MountProxy:

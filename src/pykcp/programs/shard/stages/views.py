@@ -51,7 +51,7 @@ def build_views(
         base.settings.tenancy.workspace_undelete_window,
     )
     local = VirtualWorkspaces(
-        _host(base, access, api), _workspaces(base, stores, catalog, access, trash)
+        _host(base, access, api), _workspaces(base, stores, catalog, access, api, trash)
     )
     remote = _remote(base)
     tasks: tuple[BackgroundTask, ...] = ()
@@ -130,7 +130,12 @@ def _host(base: Foundation, access: AccessStage, api: ApiStage) -> Host:
 
 
 def _workspaces(
-    base: Foundation, stores: StoresStage, catalog: CatalogStage, access: AccessStage, trash: Trash
+    base: Foundation,
+    stores: StoresStage,
+    catalog: CatalogStage,
+    access: AccessStage,
+    api: ApiStage,
+    trash: Trash,
 ) -> tuple[VirtualWorkspace, ...]:
     settings = base.settings
     if not settings.shard.run_virtual_workspaces and not settings.shard.shard_virtual_workspace_url:
@@ -149,7 +154,7 @@ def _workspaces(
     )
     parts = Parts(catalog.directory, catalog.lookup, access.authorizer)
     lister = LocalLister(stores.store, catalog.directory)
-    return (*made, SyncerWorkspace(parts, lister))
+    return (*made, SyncerWorkspace(parts, lister, api.tunnels))
 
 
 def _remote(base: Foundation) -> RemoteServer | None:
