@@ -8,7 +8,7 @@ import socket
 import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
 import pytest
@@ -23,7 +23,12 @@ from pykcp.testing.multicluster.downstream import (
     program,
     real_cluster,
 )
-from pykcp.testing.multicluster.syncers import deployment, serve_workloads
+from pykcp.testing.multicluster.syncers import (
+    SyncerProcess,
+    deployment,
+    running,
+    serve_workloads,
+)
 from pykcp.testing.multicluster.workloads import Kubelet, WorkloadController
 from pykcp.testing.multicluster.workspaces import CLUSTERS, bind_workload, cluster_object, is_ready
 from pykcp.testing.server import ServerProcess, server
@@ -42,7 +47,9 @@ def hub() -> Iterator[ServerProcess]:
         yield process
 
 
-def make_place(hub: ServerProcess, name: str, cluster: PhysicalCluster) -> TestClient:
+def make_place(
+    hub: ServerProcess, name: str, cluster: PhysicalCluster, mode: str = "Push"
+) -> TestClient:
     """A workspace with one cluster."""
     root = hub.client(cluster="root")
     make_workspace(root, name)
@@ -50,16 +57,18 @@ def make_place(hub: ServerProcess, name: str, cluster: PhysicalCluster) -> TestC
     bind_workload(workspace)
     serve_workloads(workspace, "pods")
     assert workspace.get(PODS).json["items"] == []
-    registered = cluster_object(
-        "east", kubeconfig=cluster.kubeconfig_text(), syncResources=["deployments.apps"]
-    )
+    spec = {"kubeconfig": cluster.kubeconfig_text()} if mode == "Push" else {}
+    registered = cluster_object("east", mode=mode, syncResources=["deployments.apps"], **spec)
     made = workspace.post(CLUSTERS, registered)
     assert made.status == 201, made
+    return workspace
+
+
+def place_workload(workspace: TestClient) -> None:
     eventually(lambda: is_ready(workspace, "east"), 30)
     eventually(lambda: workspace.get(DEPLOYMENTS).status == 200, 30)  # the type is negotiated
     made = workspace.post(DEPLOYMENTS, deployment("web", "east", replicas=2))
     assert made.status == 201, made
-    return workspace
 
 
 def test_pods_of_a_placed_workload_are_seen_in_the_workspace(
@@ -70,6 +79,7 @@ def test_pods_of_a_placed_workload_are_seen_in_the_workspace(
         WorkloadController(cluster.client, makes_pods=True),
     ):
         workspace = make_place(hub, "seen", cluster)
+        place_workload(workspace)
         pods = eventually(lambda: _named(workspace, 2), 30)
         assert sorted(pods) == ["web-0", "web-1"]
         pod = workspace.get(f"{PODS}/web-0").json
@@ -105,13 +115,22 @@ def test_pods_of_a_placed_workload_are_seen_in_the_workspace(
 @pytest.mark.skipif(STANDIN is None, reason="the stand-in of the kubelet is not built")
 @pytest.mark.skipif(bool(missing_for_real_cluster()), reason="no Kubernetes on this machine")
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="no kubectl on this machine")
-def test_logs_commands_files_and_ports_of_pods(hub: ServerProcess, tmp_path: pathlib.Path) -> None:
+@pytest.mark.parametrize("mode", ["Push", "Pull"])
+def test_logs_commands_files_and_ports_of_pods(
+    hub: ServerProcess, tmp_path: pathlib.Path, mode: str
+) -> None:
     with (
         real_cluster("east", tmp_path) as cluster,
         kubelet_server(cluster, tmp_path),
         Kubelet(cluster.client),
+        ExitStack() as stack,
     ):
-        workspace = make_place(hub, "streams", cluster)
+        workspace = make_place(hub, f"streams-{mode.lower()}", cluster, mode)
+        if mode == "Pull":
+            upstream = replace(workspace.access, path=workspace.prefix)
+            text = cluster.kubeconfig_text()
+            stack.enter_context(running(SyncerProcess(tmp_path, "east", upstream, text)))
+        place_workload(workspace)
         pods = eventually(lambda: _named(workspace, 2, "Running"), 60)
         access = replace(workspace.access, path=workspace.prefix)
         kubeconfig = write_kubeconfig(tmp_path / "kubeconfig", access, tmp_path / "ca.crt")
