@@ -41,7 +41,7 @@ class _ParkedConnection:
         tunnel = self.tunnel
         assert tunnel is not None
         self._bridge = bridge = SocketBridge(_TunnelEnd(tunnel, self))
-        spawn_detached(bridge.open(near), "tunnel")
+        _ = spawn_detached(bridge.open(near), "tunnel")
 
     def relieved(self) -> None:
         if self._bridge is not None:
