@@ -27,9 +27,10 @@ from stalls_kinds import ATTACKS as KINDS
 from stalls_load import ATTACKS as LOADS
 from stalls_places import Place
 from stalls_run import Bench, Row, as_dict
+from stalls_services import ATTACKS as SERVICES
 from stalls_texts import ATTACKS as TEXTS
 
-ATTACKS: list[Attack] = [*TEXTS, *KINDS, *LOADS]
+ATTACKS: list[Attack] = [*TEXTS, *KINDS, *LOADS, *SERVICES]
 
 _HEAD = (
     "| attack | server | answers | in | GET p99 / longest | write p99 / longest | watch longest"

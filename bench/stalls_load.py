@@ -86,7 +86,7 @@ def _closed_windows(streams: int) -> Script:
     return script
 
 
-def _many(
+def many(
     work: Callable[[Connection, Room], Awaitable[int]],
     *,
     connections: int = 8,
@@ -287,17 +287,17 @@ _add("100 slow readers of a list of 17 MB", _wire("slow_readers", objects=10_000
 _add("256 paged lists with closed windows in four rooms", _closed_windows(256))
 _add("800 lists of 17 MB with closed windows", _wire("zero_windows", objects=10_000))
 _add("800 lists of 17 MB, windows of one octet", _wire("tiny_windows", objects=10_000))
-_add("GET flood, 256 streams", _many(_get_one, streams=32, objects=2))
-_add("GET flood for what is missing", _many(_get_missing, streams=32))
-_add("create flood, 256 streams", _many(_create_one, streams=32))
-_add("lists of 10,000 in a loop, 64 streams", _many(_list_all, objects=10_000))
+_add("GET flood, 256 streams", many(_get_one, streams=32, objects=2))
+_add("GET flood for what is missing", many(_get_missing, streams=32))
+_add("create flood, 256 streams", many(_create_one, streams=32))
+_add("lists of 10,000 in a loop, 64 streams", many(_list_all, objects=10_000))
 _add(
     "lists of 10,000 in four rooms, 256 streams",
-    _many(_list_all, streams=32, objects=5_000, rooms=4),
+    many(_list_all, streams=32, objects=5_000, rooms=4),
 )
-_add("pages of 500 in a loop, 64 streams", _many(_list_page, objects=5_000))
-_add("selectors that match nothing in 10,000", _many(_list_selected, objects=10_000))
-_add("discovery and OpenAPI in a loop, 64 streams", _many(_openapi))
+_add("pages of 500 in a loop, 64 streams", many(_list_page, objects=5_000))
+_add("selectors that match nothing in 10,000", many(_list_selected, objects=10_000))
+_add("discovery and OpenAPI in a loop, 64 streams", many(_openapi))
 _add("lists of 10,000 as Table", _table())
 _add("10,000 watches", _watches(10_000))
 _add("deletion of 10,000 objects at once", _delete_collection(10_000))

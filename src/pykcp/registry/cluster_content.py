@@ -78,7 +78,7 @@ class HeldContent(NamedTuple):
     """Bytes."""
 
 
-async def measure(store: Store, prefix: str) -> HeldContent:
+async def measure(store: Store, prefix: str, slices: Slices) -> HeldContent:
     """What is stored below a prefix, read page by page."""
     objects = size = 0
     after = ""
@@ -87,5 +87,7 @@ async def measure(store: Store, prefix: str) -> HeldContent:
         objects += len(page.values)
         size += sum(map(len, page.values))
         after = page.next_after
+        if slices.is_over():
+            await slices.next()
         if not after:
             return HeldContent(objects, size)

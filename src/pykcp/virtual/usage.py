@@ -1,17 +1,23 @@
 """`/services/usage/clusters/<workspace>/…`: what a workspace holds. Not in kcp.
 
 Objects and bytes are counted in the store when they are requested: nothing is kept up to date for
-workspaces that are not asked about. In `root` the reports of shards are listed, too.
+workspaces that are not asked about. Requests at the same time share one count of a workspace, and
+a count that took long is used for a while: counting takes a tenth of the time at most.
+In `root` the reports of shards are listed, too.
 """
 
 from __future__ import annotations
 
+import asyncio
 import time
 from functools import cache
+from typing import NamedTuple
 
+from pykcp.aio.slices import Slices
 from pykcp.apis.catalog import ResourceDefinition
 from pykcp.apis.kcp.shard_load import ShardLoad
 from pykcp.auth.authz.attributes import Attributes, Decision
+from pykcp.caching import BoundedCache
 from pykcp.machinery import meta
 from pykcp.machinery.kcp import clusters
 from pykcp.machinery.resources import API_BINDINGS, SHARDS
@@ -22,12 +28,16 @@ from pykcp.registry.resource import Resource
 from pykcp.registry.shards import KnownShards
 from pykcp.server.call import Call, Handler
 from pykcp.server.handlers.listing import send_objects
+from pykcp.storage.interface import Store
 from pykcp.types import Object
 from pykcp.virtual.framework import OwnKind, Parts, VirtualView, Visit
 from pykcp.virtual.tree import split_path
 
 GROUP, VERSION, PLURAL = "usage.pykcp.dev", "v1alpha1", "resourceusages"
 SHARD_PLURAL = "shardusages"
+_COUNTS = 256
+_REST = 10.0
+"""How many times as long as it took to make a count it is used."""
 
 
 class UsageWorkspace:
@@ -46,10 +56,19 @@ class UsageWorkspace:
         return Visit(self._view, self._lookup.cluster_of(place[0]) or "system:nowhere", place[1])
 
 
+class _Count(NamedTuple):
+    usages: list[Object]
+    revision: int
+    usable_until: float
+
+
 class UsageView(VirtualView):
     def __init__(self, parts: Parts) -> None:
         self._parts, self._shards = parts, KnownShards(parts.lookup)
         self._resources: dict[str, Resource] = {}
+        self._counts: BoundedCache[str, _Count] = BoundedCache("usage", _COUNTS)
+        self._counting: dict[str, asyncio.Event] = {}
+        """Workspaces that are being counted; set at the end."""
 
     def definitions(self, cluster: str) -> tuple[ResourceDefinition, ...]:
         usages = _usage_definition()
@@ -84,21 +103,50 @@ class UsageView(VirtualView):
         send_objects(call, found, {"resourceVersion": str(store.revision)})
 
     async def _list(self, call: Call) -> None:
-        store, directory = call.resource.services.store, self._parts.directory
-        await directory.load(call.cluster)
-        matches, found = call.select().matcher(), []
-        stored = {(*d.storage, d.identity): d for d in directory.definitions(call.cluster)}
+        matches, cluster = call.select().matcher(), call.cluster
+        count = await self._count(call.resource.services.store, cluster)
+        found = [
+            usage
+            for usage in count.usages
+            if matches is None or matches(call.resource.terms_of(usage, cluster))
+        ]
+        send_objects(call, found, {"resourceVersion": str(count.revision)})
+
+    async def _count(self, store: Store, cluster: str) -> _Count:
+        while True:
+            known = self._counts.get(cluster)
+            if known is not None and time.monotonic() < known.usable_until:
+                return known
+            running = self._counting.get(cluster)
+            if running is None:
+                break
+            await running.wait()
+        self._counting[cluster] = over = asyncio.Event()
+        try:
+            began, revision = time.monotonic(), store.revision
+            usages = await self._measured(store, cluster)
+            now = time.monotonic()
+            return self._counts.put(cluster, _Count(usages, revision, now + _REST * (now - began)))
+        finally:  # also if its request was cancelled: another one counts then
+            del self._counting[cluster]
+            over.set()
+
+    async def _measured(self, store: Store, cluster: str) -> list[Object]:
+        directory = self._parts.directory
+        await directory.load(cluster)
+        found: list[Object] = []
+        stored = {(*d.storage, d.identity): d for d in directory.definitions(cluster)}
+        slices = Slices(cluster)
         for definition in sorted(stored.values(), key=lambda d: (d.plural, d.group)):
             if definition.ephemeral:
                 continue
-            prefix = resource_prefix(*definition.storage, definition.identity)
-            held = await measure(store, range_prefix(prefix, call.cluster))
-            if not held.objects:
-                continue
-            usage = _usage(definition, held)
-            if matches is None or matches(call.resource.terms_of(usage, call.cluster)):
-                found.append(usage)
-        send_objects(call, found, {"resourceVersion": str(store.revision)})
+            prefix = range_prefix(
+                resource_prefix(*definition.storage, definition.identity), cluster
+            )
+            held = await measure(store, prefix, slices)
+            if held.objects:
+                found.append(_usage(definition, held))
+        return found
 
 
 def _shard_usage(name: str, load: ShardLoad | None, now: float) -> Object:

@@ -6,12 +6,13 @@ rule and its binding, rules that nearly allow it, and roles that would allow it 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from pykcp.auth.authz import rbac
 from pykcp.auth.authz.attributes import Attributes
-from pykcp.auth.authz.rbac import ClusterPolicy, RoleGrant
+from pykcp.auth.authz.rbac import ClusterPolicy, RoleGrant, RoleRules
 from pykcp.auth.authz.rbac_chain import RbacChain
 from pykcp.auth.authz.role_cache import ADMIN_CLUSTER, ClusterState
 from pykcp.auth.authz.rules import Match, PolicyRule
@@ -67,22 +68,21 @@ def held_rules(
     namespace = attributes.namespace if attributes.is_resource else ""
     allowing: list[RuleGrant] = []
     near: list[RuleGrant] = []
+    looks = _RoleLooks(attributes, combined)
     for source in sources:
-        for found in _rules_of(source, users, namespace):
+        for grant in rbac.bindings_of(source.bindings, users, namespace):
             yield
-            if found is None:
+            look = (yield from looks.of(source, grant)) if grant is not None else None
+            if grant is None or look is None:
                 continue
-            if found.rule.match(attributes, combined) in _ALLOWING:
-                if len(allowing) < _MOST:
-                    allowing.append(found)
-            elif not allowing and len(near) < _MOST:
-                lacks = near_miss(found.rule, attributes)
-                if lacks:
-                    near.append(found._replace(lacks=lacks))
+            found = (RuleGrant(grant, rule, source.everywhere) for rule in look.allowing)
+            allowing += islice(found, _MOST - len(allowing))
+            missed = (RuleGrant(grant, r, source.everywhere, lacks) for r, lacks in look.near)
+            near += islice(missed, _MOST - len(near))
     if allowing:
         return HeldRules(allowing, [], [])
     for source in sources:
-        yield from _in_other_namespaces(source, users, attributes, near)
+        yield from _in_other_namespaces(source, users, attributes, near, looks)
     return HeldRules([], near, (yield from _helpful_roles(sources, attributes, combined)))
 
 
@@ -97,17 +97,18 @@ def holders(
     combined = combined_resource(attributes)
     namespace = attributes.namespace if attributes.is_resource else ""
     found: list[RuleGrant] = []
+    looks = _RoleLooks(attributes, combined, with_near=False)
     for source in _sources(chain, cluster, held):
         if source.everywhere and not with_everywhere:
             continue
         for grant in source.bindings.all_grants(namespace):
             yield
-            for one in _resolved(source, grant):
-                if one.rule.match(attributes, combined) in _ALLOWING:
-                    if len(found) >= _MOST_HOLDERS:
-                        return Holders(found, False)
-                    found.append(one)
-                    break
+            look = yield from looks.of(source, grant)
+            if look is None or not look.allowing:
+                continue
+            if len(found) >= _MOST_HOLDERS:
+                return Holders(found, False)
+            found.append(RuleGrant(grant, look.allowing[0], source.everywhere))
     return Holders(found, with_everywhere)
 
 
@@ -150,42 +151,75 @@ def _sources(chain: RbacChain, cluster: str, held: dict[str, ClusterState]) -> l
     return found
 
 
-def _rules_of(source: _Source, users: Sequence[User], namespace: str) -> Iterator[RuleGrant | None]:
-    """The rules of these users, and None in between: there may be many users without any."""
-    for grant in rbac.bindings_of(source.bindings, users, namespace):
-        if grant is None:
-            yield None
-            continue
-        yield from _resolved(source, grant)
+class _RoleLook(NamedTuple):
+    """What the rules of one role say about a request; at most `_MOST` of each sort."""
+
+    allowing: list[PolicyRule]
+    near: list[tuple[PolicyRule, str]]
+    """With the part that does not fit; only if none allows it."""
 
 
-def _resolved(source: _Source, grant: RoleGrant) -> Iterator[RuleGrant]:
-    try:
-        rules = rbac.resolve(grant.role_kind, grant.role_name, grant.namespace, source.roles).rules
-    except rbac.RoleError:
-        return
-    for rule in rules:
-        yield RuleGrant(grant, rule, source.everywhere)
+class _RoleLooks:
+    """Looks at each role once, however many bindings refer to it."""
+
+    def __init__(self, attributes: Attributes, combined: str, *, with_near: bool = True) -> None:
+        self._attributes, self._combined, self._with_near = attributes, combined, with_near
+        self._known: dict[int, _RoleLook] = {}
+        """By the identity of roles, which the policies keep."""
+
+    def of(self, source: _Source, grant: RoleGrant) -> Steps[_RoleLook | None]:
+        """None: the role does not exist."""
+        try:
+            role = rbac.resolve(grant.role_kind, grant.role_name, grant.namespace, source.roles)
+        except rbac.RoleError:
+            return None
+        look = self._known.get(id(role))
+        if look is None:
+            look = self._known[id(role)] = yield from self._look(role)
+        return look
+
+    def _look(self, role: RoleRules) -> Steps[_RoleLook]:
+        look = _RoleLook([], [])
+        is_allowing = role.match(self._attributes, self._combined) in _ALLOWING
+        if not is_allowing and not self._with_near:
+            return look
+        for rule in role.rules:
+            yield
+            if is_allowing:
+                if rule.match(self._attributes, self._combined) in _ALLOWING:
+                    look.allowing.append(rule)
+                if len(look.allowing) >= _MOST:
+                    break
+                continue
+            lacks = near_miss(rule, self._attributes)
+            if lacks:
+                look.near.append((rule, lacks))
+            if len(look.near) >= _MOST:
+                break
+        return look
 
 
 def _in_other_namespaces(
-    source: _Source, users: Sequence[User], attributes: Attributes, near: list[RuleGrant]
+    source: _Source,
+    users: Sequence[User],
+    attributes: Attributes,
+    near: list[RuleGrant],
+    looks: _RoleLooks,
 ) -> Steps[None]:
     """Roles that would allow the request in a namespace which it does not name."""
     if not attributes.is_resource:
         return
-    combined = combined_resource(attributes)
     for namespace in source.bindings.namespaces():
         if namespace == attributes.namespace:
             continue
         for grant in source.bindings.namespace_grants(namespace, users):
             yield
-            for one in _resolved(source, grant):
-                if len(near) >= _MOST:
-                    return
-                if one.rule.match(attributes, combined) in _ALLOWING:
-                    near.append(one._replace(lacks="namespace"))
-                    break
+            if len(near) >= _MOST:
+                return
+            look = yield from looks.of(source, grant)
+            if look is not None and look.allowing:
+                rule = look.allowing[0]
+                near.append(RuleGrant(grant, rule, source.everywhere, "namespace"))
         yield
 
 

@@ -21,7 +21,12 @@ from typing import Any
 from pykcp.auth.authz.attributes import Attributes, Decision, Verdict, forbidden
 from pykcp.auth.user import KCP_ADMIN, MASTERS
 from pykcp.machinery.resources import WORKSPACES
-from pykcp.machinery.status import BadRequest, MethodNotAllowed, NotFound
+from pykcp.machinery.status import (
+    BadRequest,
+    MethodNotAllowed,
+    NotFound,
+    RequestEntityTooLarge,
+)
 from pykcp.registry.moving.copies import CopiedTree, Copies, tree_from
 from pykcp.registry.moving.records import TravellingRow
 from pykcp.server.call import Call, integer
@@ -33,6 +38,8 @@ from pykcp.virtual.tree import API_VERSION, split_path
 
 _READS = ("/tree", "/rows")
 _RESTORES = ("/begin", "/add", "/finish")
+_MAX_CLONE = 64 * 1024
+"""Bytes of a request that any user may send: it has two names."""
 
 
 class CopiesWorkspace:
@@ -86,6 +93,10 @@ class CopiesView(VirtualView):
         if call.info.method != ("GET" if path in _READS else "POST"):
             raise MethodNotAllowed(
                 "the server does not allow this method on the requested resource"
+            )
+        if path == "/clone" and len(call.exchange.request.body) > _MAX_CLONE:
+            raise RequestEntityTooLarge(
+                f"Request entity too large: limit is {_MAX_CLONE}", details=False
             )
         body = {} if path in _READS else parse(body_of(call), "Copy")
         if not isinstance(body, dict):
