@@ -23,6 +23,7 @@ import tempfile
 from collections.abc import Callable
 
 from stalls_attacker import Attack
+from stalls_clusters import ATTACKS as CLUSTERS
 from stalls_kinds import ATTACKS as KINDS
 from stalls_load import ATTACKS as LOADS
 from stalls_places import Place
@@ -30,7 +31,7 @@ from stalls_run import Bench, Row, as_dict
 from stalls_services import ATTACKS as SERVICES
 from stalls_texts import ATTACKS as TEXTS
 
-ATTACKS: list[Attack] = [*TEXTS, *KINDS, *LOADS, *SERVICES]
+ATTACKS: list[Attack] = [*TEXTS, *KINDS, *LOADS, *SERVICES, *CLUSTERS]
 
 _HEAD = (
     "| attack | server | answers | in | GET p99 / longest | write p99 / longest | watch longest"

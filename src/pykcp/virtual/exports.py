@@ -7,10 +7,10 @@ export's resources it serves `consumers`: who binds the export, and how many obj
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from functools import cache
 
+from pykcp.aio.slices import Slices
 from pykcp.apis.catalog import ResourceDefinition
 from pykcp.apis.kcp.logical_clusters import PATH_ANNOTATION
 from pykcp.auth.authz.attributes import Decision
@@ -32,7 +32,6 @@ from pykcp.wire.exchange import Stream
 
 GROUP, VERSION, PLURAL = "usage.pykcp.dev", "v1alpha1", "consumers"
 _BINDINGS = kind_prefix(API_BINDINGS)
-_AT_A_GO = 50
 
 
 class ExportsWorkspace:
@@ -104,12 +103,13 @@ class ConsumersView(VirtualView):
 
     async def _list(self, call: Call) -> None:
         matches, found = call.select().matcher(), []
-        for number, binding in enumerate(self._bindings(call.cluster)):
-            consumer = await self._consumer(binding)
+        slices = Slices(call.cluster)
+        for binding in self._bindings(call.cluster):
+            consumer = await self._consumer(binding, slices)
             if matches is None or matches(call.resource.terms_of(consumer, call.cluster)):
                 found.append(consumer)
-            if number % _AT_A_GO == _AT_A_GO - 1:
-                await asyncio.sleep(0)
+            if slices.is_over():
+                await slices.next()
         store = call.resource.services.store
         send_objects(call, found, {"resourceVersion": str(store.revision)})
 
@@ -124,12 +124,12 @@ class ConsumersView(VirtualView):
                 if binding is not None:
                     yield binding
 
-    async def _consumer(self, binding: Object) -> Object:
+    async def _consumer(self, binding: Object, slices: Slices) -> Object:
         metadata = binding["metadata"]
         cluster = metadata["annotations"]["kcp.io/cluster"]
         path = metadata["annotations"].get(PATH_ANNOTATION) or cluster
         counts = [
-            await self._held(group, plural, resource, cluster)
+            await self._held(group, plural, resource, cluster, slices)
             for (group, plural), resource in self._export.exported()
         ]
         return {
@@ -150,8 +150,11 @@ class ConsumersView(VirtualView):
             },
         }
 
-    async def _held(self, group: str, plural: str, resource: Resource, cluster: str) -> Object:
-        found = await measure(resource.services.store, range_prefix(resource.prefix, cluster))
+    async def _held(
+        self, group: str, plural: str, resource: Resource, cluster: str, slices: Slices
+    ) -> Object:
+        place = range_prefix(resource.prefix, cluster)
+        found = await measure(resource.services.store, place, slices)
         return {"group": group, "resource": plural, "count": found.objects, "bytes": found.size}
 
 

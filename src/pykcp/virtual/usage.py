@@ -38,6 +38,8 @@ SHARD_PLURAL = "shardusages"
 _COUNTS = 256
 _REST = 10.0
 """How many times as long as it took to make a count it is used."""
+_QUICK = 0.02
+"""Seconds; what is counted so quickly is counted for each request."""
 
 
 class UsageWorkspace:
@@ -126,7 +128,9 @@ class UsageView(VirtualView):
             began, revision = time.monotonic(), store.revision
             usages = await self._measured(store, cluster)
             now = time.monotonic()
-            return self._counts.put(cluster, _Count(usages, revision, now + _REST * (now - began)))
+            took = now - began
+            rest = _REST * took if took > _QUICK else 0.0
+            return self._counts.put(cluster, _Count(usages, revision, now + rest))
         finally:  # also if its request was cancelled: another one counts then
             del self._counting[cluster]
             over.set()

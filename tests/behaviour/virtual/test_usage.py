@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
-from pykcp.testing.client import TestClient
+from pykcp.testing.client import TestClient, eventually
 
 USAGES = "/apis/usage.pykcp.dev/v1alpha1/resourceusages"
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -21,7 +21,8 @@ def held(at: Callable[..., TestClient], cluster: TestClient) -> dict[str, tuple[
 
 
 def test_objects_and_bytes(at: Callable[..., TestClient], cluster: TestClient) -> None:
-    before = held(at, cluster).get("configmaps", (0, 0))
+    eventually(lambda: "configmaps" in held(at, cluster))  # the server's own comes a moment later
+    before = held(at, cluster)["configmaps"]
     for number in range(3):
         made = cluster.post(
             MAPS, {"metadata": {"name": f"m{number}"}, "data": {"text": "x" * 1000}}

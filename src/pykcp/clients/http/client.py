@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from typing import Self
 
+from pykcp.aio.pacing import Pacer
 from pykcp.aio.timers import call_later
 from pykcp.clients.errors import SendFailed, TimedOut
 from pykcp.clients.http.connection import ClientConnection, ProtocolSession, dial
@@ -39,8 +40,11 @@ def may_repeat(error: SendFailed, method: str, is_reused: bool) -> bool:
 class HttpClient:
     """The connections to one server; `close` them at the end."""
 
-    def __init__(self, server: Server, settings: ClientSettings | None = None) -> None:
-        self.server = server
+    def __init__(
+        self, server: Server, settings: ClientSettings | None = None, tenant: str | None = None
+    ) -> None:
+        """`tenant`: who chose the server, for one that may send without end."""
+        self.server, self._tenant = server, tenant
         self._settings = settings or ClientSettings()
         self._check_seconds = min(_CHECK_SECONDS, self._settings.ping_after / 2)
         self._connections: dict[ClientConnection, None] = {}
@@ -70,7 +74,7 @@ class HttpClient:
         for attempt in range(_TRIES):
             session = await self.session()
             is_reused = session.is_reused
-            response = HttpResponse()
+            response = HttpResponse(None if self._tenant is None else Pacer(self._tenant))
             response.stream = session.start(request, response)
             try:
                 if not isinstance(body, bytes):

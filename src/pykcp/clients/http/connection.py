@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import Protocol, cast
@@ -97,8 +98,10 @@ class ClientConnection(asyncio.Protocol):
         """A request has ended: another fits."""
         self._is_flush_due = False
         self.is_reading = True
-        self._plain = b""
-        """What came and had to wait for its turn."""
+        """Whether the reader of the answer wants more."""
+        self._is_resumed = True
+        self._plain: deque[bytes] = deque()
+        """What came and has to wait for its turn; nothing more is read until then."""
         self._is_catching_up = False
 
     # -- called by the event loop --------------------------------------------------------------
@@ -129,8 +132,7 @@ class ClientConnection(asyncio.Protocol):
             if self.session is None:
                 self._open(self._tls.protocol or "")
         self._take_in(data)
-        if self._tls is not None and self._tls.is_ended and not self.is_closing:
-            self.close()
+        self._close_if_ended()
 
     def _open(self, protocol: str) -> None:
         self.session = self._make_session(self, protocol)
@@ -142,14 +144,22 @@ class ClientConnection(asyncio.Protocol):
         session = self.session
         assert session is not None
         if self._plain or self._is_catching_up:
-            self._plain += data
+            self._plain.append(data)
+            self._update_reading()
             return
+        self._take_slice(session, data)
+
+    def _take_slice(self, session: ProtocolSession, data: bytes) -> None:
         if len(data) > _SLICE:
-            data, self._plain = data[:_SLICE], data[_SLICE:]
+            self._plain.appendleft(data[_SLICE:])
+            data = data[:_SLICE]
         self._is_flush_due = True  # while this turn is worked on, nothing else needs to flush
         self._work(session, data)
-        if (self._plain or session.is_behind) and not self.is_closing:
+        if self.is_closing:
+            return
+        if self._plain or session.is_behind:
             self._catch_up_soon()
+        self._update_reading()
 
     def _work(self, session: ProtocolSession, data: bytes) -> None:
         try:
@@ -174,8 +184,14 @@ class ClientConnection(asyncio.Protocol):
             self._work(session, b"")
             self._catch_up_soon()
         elif self._plain and self.is_reading:
-            data, self._plain = self._plain, b""
-            self._take_in(data)
+            self._take_slice(session, self._plain.popleft())
+            self._close_if_ended()
+
+    def _close_if_ended(self) -> None:
+        """The server has said goodbye; what it said before comes first."""
+        is_ended = self._tls is not None and self._tls.is_ended
+        if is_ended and not self._plain and not self.is_closing:
+            self.close()
 
     def eof_received(self) -> bool:
         return False
@@ -218,10 +234,19 @@ class ClientConnection(asyncio.Protocol):
         if wanted == self.is_reading or self.is_closing:
             return
         self.is_reading = wanted
+        if wanted and self._plain:
+            self._catch_up_soon()
+        self._update_reading()
+
+    def _update_reading(self) -> None:
+        """Read from the socket only while what came is worked on at once: a server may send faster
+        than that, without end."""
+        wanted = self.is_reading and not self._plain
+        if wanted == self._is_resumed or self.is_closing:
+            return
+        self._is_resumed = wanted
         if wanted:
             self.transport.resume_reading()
-            if self._plain:
-                self._catch_up_soon()
         else:
             self.transport.pause_reading()
 
@@ -264,7 +289,7 @@ class ClientConnection(asyncio.Protocol):
         session, self.session = self.session, None
         is_clean = self._tls.is_ended if self._tls is not None else error is None
         self._tls = None
-        self._plain = b""
+        self._plain.clear()
         if session is not None:
             session.lost(_failure(error), is_clean)
         if self.on_lost is not None:

@@ -6,9 +6,13 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
 
+from pykcp.aio.pacing import Pacer
 from pykcp.clients.errors import SendFailed
 from pykcp.clients.http.interface import OutgoingStream
 from pykcp.wire.exchange import Header
+
+_PACED = 32 * 1024
+"""Bytes between two looks at the clock, in an answer that may not take more than its share."""
 
 
 class TooLong(SendFailed):
@@ -19,7 +23,9 @@ class TooLong(SendFailed):
 class HttpResponse:
     """Read it to its end or `close` it; what is not read holds at most one window of memory."""
 
-    def __init__(self) -> None:
+    def __init__(self, pacer: Pacer | None = None) -> None:
+        """`pacer`: for an answer that may not take more than a share of the event loop."""
+        self._pacer = pacer
         self.status = 0
         self.headers: Sequence[Header] = ()
         self.trailers: Sequence[Header] = ()
@@ -41,7 +47,12 @@ class HttpResponse:
         while True:
             while self._pieces:
                 piece = self._pieces.popleft()
+                if self._pacer is not None and len(piece) > _PACED:
+                    self._pieces.appendleft(piece[_PACED:])
+                    piece = piece[:_PACED]
                 yield piece
+                if self._pacer is not None and self._pacer.is_due():
+                    await self._pacer.rest()
                 if self.stream is not None:
                     self.stream.consumed(len(piece))
             if self._error is not None:
@@ -49,6 +60,8 @@ class HttpResponse:
             if self.is_complete:
                 return
             await self._wait()
+            if self._pacer is not None:
+                self._pacer.begin()
 
     async def read(self, limit: int) -> bytes:
         """The whole body. Raises SendFailed, also if it is longer."""

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 import orjson
@@ -39,9 +40,28 @@ _METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _REPEATED = (429, 503)
 _REPEATS = 10
 _LONGEST_PAUSE = 30.0
-_MOST_BYTES = 1 << 30
 _CONFLICTS = 10
 """Attempts of an update before its conflict is raised."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerLimits:
+    """What a server may answer; by default nearly anything."""
+
+    answer: int = 1 << 30
+    """Bytes of one answer."""
+    listing: int = 1 << 40
+    """Bytes of all pages of a list together."""
+    line: int = 1 << 30
+    """Bytes of one event of a watch."""
+    page: int = PAGE
+    """Objects to ask for at a time."""
+
+
+class VersionedPage(NamedTuple):
+    objects: ObjectPage
+    version: str
+    """Resource version of the whole list."""
 
 
 class _Item(msgspec.Struct):
@@ -77,6 +97,7 @@ class RemoteClient:
         timeout: float | None = None,
         on_outcome: Callable[[bool], None] | None = None,
         root: str = "",
+        limits: AnswerLimits | None = None,
     ) -> None:
         """`manager`: the name by which the server knows who writes which field; `identities`:
         by group and resource, those of the exports whose resources are read in all logical
@@ -85,6 +106,7 @@ class RemoteClient:
         workspace, below which the logical clusters are.
         """
         self.http, self._manager, self._identities = http, manager, identities
+        self.limits = limits or AnswerLimits()
         self._token, self._sleep = token, sleep
         self._timeout, self._on_outcome = timeout, on_outcome
         self._root = root
@@ -143,24 +165,51 @@ class RemoteClient:
         *,
         labels: str = "",
         fields: str = "",
+        is_paged: bool = True,
     ) -> tuple[ObjectPage, str]:
-        """All objects as they were at one moment, and that moment's resource version."""
+        """All objects as they were at one moment, and that moment's resource version.
+
+        `is_paged`: whether to ask for pages first.
+        """
+        found: ObjectPage = []
+        version = ""
+        if is_paged:
+            try:
+                async for page in self.versioned_pages(
+                    cluster, kind, namespace, labels=labels, fields=fields
+                ):
+                    found += page.objects
+                    version = page.version
+            except (Expired, Gone):
+                pass  # the moment of the first page is forgotten by now
+            else:
+                return found, version
+        query = {"labelSelector": labels, "fieldSelector": fields}
+        whole = await self._ask("GET", with_query(self.collection(cluster, kind, namespace), query))
+        return _typed(whole), whole["metadata"].get("resourceVersion") or ""
+
+    async def versioned_pages(
+        self,
+        cluster: str,
+        kind: GroupVersionResource,
+        namespace: str = "",
+        *,
+        labels: str = "",
+        fields: str = "",
+    ) -> AsyncIterator[VersionedPage]:
+        """The same page by page. Raises Expired or Gone if that moment is forgotten before the end."""
         path = self.collection(cluster, kind, namespace)
         query: dict[str, str | int | None] = {"labelSelector": labels, "fieldSelector": fields}
-        found: ObjectPage = []
-        token = ""
+        token, size = "", 0
         while True:
-            asked = {**query, "limit": PAGE, "continue": token}
-            try:
-                page = await self._ask("GET", with_query(path, asked))
-            except (Expired, Gone):
-                # The moment of the first page is forgotten by now: all of it in one answer.
-                page = await self._ask("GET", with_query(path, query))
-                found = []
-            found += _typed(page)
+            asked = {**query, "limit": self.limits.page, "continue": token}
+            body = await self._body("GET", with_query(path, asked))
+            size = self._counted(size, body)
+            page = await self.decode(body)
+            yield VersionedPage(_typed(page), page["metadata"].get("resourceVersion") or "")
             token = page["metadata"].get("continue") or ""
             if not token:
-                return found, page["metadata"].get("resourceVersion") or ""
+                return
 
     async def pages(
         self,
@@ -174,9 +223,9 @@ class RemoteClient:
     ) -> AsyncIterator[ObjectPage]:
         query: dict[str, str | int | None] = {"labelSelector": labels, "fieldSelector": fields}
         path = self.collection(cluster, kind, namespace)
+        size = min(size, self.limits.page)
         async for body in self._pages(path, {**query, "limit": size}, "application/json"):
-            page = orjson.loads(body)
-            yield _typed(page)
+            yield _typed(await self.decode(body))
 
     async def metadata(
         self, cluster: str, kind: GroupVersionResource, namespace: str = "", *, size: int = PAGE
@@ -189,7 +238,7 @@ class RemoteClient:
         self, path: str, query: Mapping[str, str | int | None], accept: str
     ) -> AsyncIterator[bytes]:
         """The bodies of pages that are not empty."""
-        token = ""
+        token, size = "", 0
         while True:
             target = with_query(path, {**query, "continue": token})
             try:
@@ -199,12 +248,19 @@ class RemoteClient:
                     raise
                 token = error.continue_token  # the rest, as it is now
                 continue
+            size = self._counted(size, body)
             page = _decode_metadata(body)
             if page.items:
                 yield body
             token = page.metadata.next
             if not token:
                 return
+
+    def _counted(self, size: int, body: bytes) -> int:
+        size += len(body)
+        if size > self.limits.listing:
+            raise ServiceUnavailable(f"the list is longer than {self.limits.listing} bytes")
+        return size
 
     # --- writing
 
@@ -326,7 +382,11 @@ class RemoteClient:
     async def _ask(
         self, method: str, target: str, body: bytes = b"", form: str = "application/json"
     ) -> Object:
-        answer: Object = orjson.loads(await self._body(method, target, body, form))
+        return await self.decode(await self._body(method, target, body, form))
+
+    async def decode(self, body: bytes) -> Object:
+        """The JSON object of an answer."""
+        answer: Object = orjson.loads(body)
         return answer
 
     async def _body(
@@ -357,7 +417,7 @@ class RemoteClient:
         try:
             async with asyncio.timeout(self._timeout):
                 response = await self.http.request(method, target, headers, body)
-                answer = await response.read(_MOST_BYTES)
+                answer = await response.read(self.limits.answer)
         except TimeoutError:
             if response is not None:
                 response.close()

@@ -14,6 +14,7 @@ from pykcp.clients.http.trust import Trust
 from pykcp.clients.kubeconfig import KubeconfigServer, load_endpoint, make_context
 from pykcp.clients.remote.client import RemoteClient
 from pykcp.clients.remote.paths import server_root
+from pykcp.wire.settings import ClientSettings
 
 
 def connect(
@@ -55,11 +56,17 @@ def client_of(
 
 
 def http_of(
-    endpoint: KubeconfigServer, url: str = "", addresses: tuple[str, ...] = ()
+    endpoint: KubeconfigServer,
+    url: str = "",
+    addresses: tuple[str, ...] = (),
+    *,
+    settings: ClientSettings | None = None,
+    tenant: str | None = None,
 ) -> HttpClient:
     """The connections to the server of a kubeconfig, or to another one of the same kind.
 
-    `addresses`: those to connect to, if the name shall not be looked up.
+    `addresses`: those to connect to, if the name shall not be looked up; `tenant`: who wrote the
+    kubeconfig, if this is not the operator.
     """
     if endpoint.skip_verify:
         raise CredentialError("insecure-skip-tls-verify is not supported here")
@@ -75,7 +82,7 @@ def http_of(
         endpoint.server_name,
         addresses,
     )
-    return HttpClient(server)
+    return HttpClient(server, settings, tenant)
 
 
 def token_of(endpoint: KubeconfigServer) -> Callable[[], str]:

@@ -18,12 +18,14 @@ import msgspec
 import orjson
 
 from pykcp.clients.errors import SendFailed
+from pykcp.clients.http.response import TooLong
 from pykcp.clients.interface import Change, Handler
 from pykcp.clients.remote.client import RemoteClient, pause_before_repeat
 from pykcp.clients.remote.errors import error_of, error_of_status
 from pykcp.clients.remote.paths import with_query
 from pykcp.machinery.resources import GroupVersionResource
 from pykcp.machinery.status import Expired, Gone, StatusError
+from pykcp.types import Object
 
 _log = logging.getLogger(__name__)
 
@@ -173,14 +175,27 @@ class Informer(Generic[Holder]):
             self._streams_lists = False  # servers refuse it with various errors
 
     async def _list(self) -> None:
-        found, version = await self._client.list_with_version(
-            self._cluster, self._kind, labels=self._labels
-        )
         self.held.begin_replacing()
-        for obj in found:
-            self._tell(self.held.put(orjson.dumps(obj)))
+        version = ""
+        try:
+            async for page in self._client.versioned_pages(
+                self._cluster, self._kind, labels=self._labels
+            ):
+                self._put_all(page.objects)
+                version = page.version
+        except (Expired, Gone):
+            # The moment of the first page is forgotten by now: all of it in one answer.
+            found, version = await self._client.list_with_version(
+                self._cluster, self._kind, labels=self._labels, is_paged=False
+            )
+            self.held.begin_replacing()
+            self._put_all(found)
         self._replaced(version)
         await self._settle()
+
+    def _put_all(self, objects: Iterable[Object]) -> None:
+        for obj in objects:
+            self._tell(self.held.put(orjson.dumps(obj)))
 
     async def _settle(self) -> None:
         try:
@@ -216,7 +231,7 @@ class Informer(Generic[Holder]):
                 raise error_of(response.status, answer)
             self.connected()
             began = time.monotonic()
-            async for batch in _batches(response.chunks()):
+            async for batch in _batches(response.chunks(), client.limits.line):
                 for line in batch:
                     self._heard(_decode_event(line))
                 await self._settle()
@@ -279,12 +294,22 @@ async def lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
             yield line
 
 
-async def _batches(chunks: AsyncIterator[bytes]) -> AsyncIterator[list[bytes]]:
-    """The lines that have arrived together."""
-    rest = b""
+async def _batches(
+    chunks: AsyncIterator[bytes], longest: int = 1 << 30
+) -> AsyncIterator[list[bytes]]:
+    """The lines that have arrived together. Raises TooLong for a line that is longer."""
+    rest: list[bytes] = []
+    size = 0
     async for chunk in chunks:
-        *complete, rest = (rest + chunk).split(b"\n")
-        yield [line for line in complete if line]
+        first, *others = chunk.split(b"\n")
+        rest.append(first)  # joined once, when the end has come: lines may come in many pieces
+        size += len(first)
+        if size > longest:
+            raise TooLong(longest)
+        if others:
+            complete = [b"".join(rest), *others[:-1]]
+            rest, size = [others[-1]], len(others[-1])
+            yield [line for line in complete if line]
 
 
 def _call(handlers: list[Handler] | tuple[Handler, ...], change: Change) -> None:

@@ -12,19 +12,30 @@ from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 from urllib.parse import urlsplit
 
+import orjson
+
 from pykcp.clients.credential_files import CredentialError
 from pykcp.clients.errors import SendFailed
 from pykcp.clients.http.client import HttpClient
 from pykcp.clients.kubeconfig import KubeconfigServer, parse_endpoint
-from pykcp.clients.remote.client import RemoteClient
+from pykcp.clients.remote.client import AnswerLimits, RemoteClient
 from pykcp.clients.remote.connect import http_of, token_of
 from pykcp.machinery.resources import GroupVersionResource
 from pykcp.machinery.status import ServiceUnavailable
 from pykcp.multicluster.names import FIELD_MANAGER
 from pykcp.types import Object
+from pykcp.wire.settings import ClientSettings
 
 _CLUSTERS = "/clusters/"
 _SECONDS = 30.0
+_LIMITS = AnswerLimits(answer=8 << 20, listing=64 << 20, line=2 << 20, page=100)
+"""Of servers that tenants chose. Objects have at most one and a half MiB in Kubernetes, and the
+OpenAPI documents of single versions less than that."""
+_SETTINGS = ClientSettings(
+    first_window=64 << 10, connection_window=256 << 10, max_connections=32, max_header_fields=128
+)
+_MOST_TEXT = 1024
+"""Characters of an error that a cluster answered."""
 
 Resolve: TypeAlias = Callable[[str, str, int], Awaitable[tuple[str, ...]]]
 """The addresses of a host and port that a logical cluster may connect to. Raises SendFailed."""
@@ -41,7 +52,7 @@ class ClusterClient(RemoteClient):
     """
 
     def __init__(self, http: HttpClient, prefix: str, token: Callable[[], str] = str) -> None:
-        super().__init__(http, FIELD_MANAGER, token=token, timeout=_SECONDS)
+        super().__init__(http, FIELD_MANAGER, token=token, timeout=_SECONDS, limits=_LIMITS)
         self.prefix = prefix
 
     def collection(self, cluster: str, kind: GroupVersionResource, namespace: str = "") -> str:
@@ -59,6 +70,16 @@ class ClusterClient(RemoteClient):
 
     async def send(self, method: str, target: str, body: Object | None = None) -> Object:
         return await super().send(method, f"{self.prefix}{target}", body)
+
+    async def decode(self, body: bytes) -> Object:
+        """Raises ServiceUnavailable for what is no JSON object."""
+        try:
+            found = await super().decode(body)
+        except orjson.JSONDecodeError:
+            found = None
+        if not isinstance(found, dict):
+            raise ServiceUnavailable("the answer is not a JSON object")
+        return found
 
     def _below(self, cluster: str, path: str) -> str:
         return path if cluster else f"{self.prefix}{path}"
@@ -111,7 +132,7 @@ async def open_client(
     parts = urlsplit(endpoint.url)
     addresses = await resolve(tenant, parts.hostname or "", parts.port or 443)
     try:
-        http = http_of(endpoint, addresses=addresses)
+        http = http_of(endpoint, addresses=addresses, settings=_SETTINGS, tenant=tenant)
     except (CredentialError, ValueError) as error:
         raise InvalidKubeconfig(f"kubeconfig: {error}") from None
     logical = parts.path.partition(_CLUSTERS)[2].strip("/")
