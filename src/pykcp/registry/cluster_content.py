@@ -12,6 +12,7 @@ from pykcp.registry.catalog.directory import Directory
 from pykcp.registry.keys import kind_prefix, resource_prefix
 from pykcp.registry.local_lister import find_resource, metadata_pages
 from pykcp.registry.resource import Resource
+from pykcp.registry.stored import StoreReader
 from pykcp.storage.interface import Entry, Query, Store
 
 _CLUSTERS = kind_prefix(LOGICAL_CLUSTERS)
@@ -78,7 +79,7 @@ class HeldContent(NamedTuple):
     """Bytes."""
 
 
-async def measure(store: Store, prefix: str, slices: Slices) -> HeldContent:
+async def measure(store: StoreReader, prefix: str, slices: Slices) -> HeldContent:
     """What is stored below a prefix, read page by page."""
     objects = size = 0
     after = ""

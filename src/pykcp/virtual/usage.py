@@ -2,7 +2,7 @@
 
 Objects and bytes are counted in the store when they are requested: nothing is kept up to date for
 workspaces that are not asked about. Requests at the same time share one count of a workspace, and
-a count that took long is used for a while: counting takes a tenth of the time at most.
+a count of many objects is used for a while: counting takes a tenth of the time at most.
 In `root` the reports of shards are listed, too.
 """
 
@@ -26,9 +26,9 @@ from pykcp.registry.cluster_content import HeldContent, measure
 from pykcp.registry.keys import range_prefix, resource_prefix
 from pykcp.registry.resource import Resource
 from pykcp.registry.shards import KnownShards
+from pykcp.registry.stored import StoreReader
 from pykcp.server.call import Call, Handler
 from pykcp.server.handlers.listing import send_objects
-from pykcp.storage.interface import Store
 from pykcp.types import Object
 from pykcp.virtual.framework import OwnKind, Parts, VirtualView, Visit
 from pykcp.virtual.tree import split_path
@@ -38,8 +38,8 @@ SHARD_PLURAL = "shardusages"
 _COUNTS = 256
 _REST = 10.0
 """How many times as long as it took to make a count it is used."""
-_QUICK = 0.02
-"""Seconds; what is counted so quickly is counted for each request."""
+_MANY_OBJECTS, _MANY_BYTES = 1000, 4 << 20
+"""Fewer are counted for each request."""
 
 
 class UsageWorkspace:
@@ -114,7 +114,7 @@ class UsageView(VirtualView):
         ]
         send_objects(call, found, {"resourceVersion": str(count.revision)})
 
-    async def _count(self, store: Store, cluster: str) -> _Count:
+    async def _count(self, store: StoreReader, cluster: str) -> _Count:
         while True:
             known = self._counts.get(cluster)
             if known is not None and time.monotonic() < known.usable_until:
@@ -128,14 +128,13 @@ class UsageView(VirtualView):
             began, revision = time.monotonic(), store.revision
             usages = await self._measured(store, cluster)
             now = time.monotonic()
-            took = now - began
-            rest = _REST * took if took > _QUICK else 0.0
+            rest = _REST * (now - began) if _are_many(usages) else 0.0
             return self._counts.put(cluster, _Count(usages, revision, now + rest))
         finally:  # also if its request was cancelled: another one counts then
             del self._counting[cluster]
             over.set()
 
-    async def _measured(self, store: Store, cluster: str) -> list[Object]:
+    async def _measured(self, store: StoreReader, cluster: str) -> list[Object]:
         directory = self._parts.directory
         await directory.load(cluster)
         found: list[Object] = []
@@ -151,6 +150,14 @@ class UsageView(VirtualView):
             if held.objects:
                 found.append(_usage(definition, held))
         return found
+
+
+def _are_many(usages: list[Object]) -> bool:
+    statuses = [usage["status"] for usage in usages]
+    return (
+        sum(one["objects"] for one in statuses) > _MANY_OBJECTS
+        or sum(one["bytes"] for one in statuses) > _MANY_BYTES
+    )
 
 
 def _shard_usage(name: str, load: ShardLoad | None, now: float) -> Object:
