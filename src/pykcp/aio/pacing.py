@@ -1,10 +1,10 @@
 """A share of the event loop for data from servers that tenants chose, which may send without end.
 
-    pacer = Pacer(tenant)
+    pace = ReadingPace(tenant)
     async for piece in …:
         …  # some work
-        if pacer.is_due():
-            await pacer.rest()
+        if pace.is_due():
+            await pace.rest()
 
 While others have requests in progress, one tenant has a fifth of the loop's time for this, and all
 tenants together have half of it. At other times the tenants only take turns.
@@ -25,7 +25,7 @@ _LONGEST = 1.0
 _MANY = 1024
 
 
-class Pacer:
+class ReadingPace:
     __slots__ = ("_began", "_tenant")
 
     def __init__(self, tenant: str) -> None:

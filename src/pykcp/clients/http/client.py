@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from typing import Self
 
-from pykcp.aio.pacing import Pacer
+from pykcp.aio.pacing import ReadingPace
 from pykcp.aio.timers import call_later
 from pykcp.clients.errors import SendFailed, TimedOut
 from pykcp.clients.http.connection import ClientConnection, ProtocolSession, dial
@@ -74,7 +74,7 @@ class HttpClient:
         for attempt in range(_TRIES):
             session = await self.session()
             is_reused = session.is_reused
-            response = HttpResponse(None if self._tenant is None else Pacer(self._tenant))
+            response = HttpResponse(None if self._tenant is None else ReadingPace(self._tenant))
             response.stream = session.start(request, response)
             try:
                 if not isinstance(body, bytes):

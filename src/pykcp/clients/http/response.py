@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
 
-from pykcp.aio.pacing import Pacer
+from pykcp.aio.pacing import ReadingPace
 from pykcp.clients.errors import SendFailed
 from pykcp.clients.http.interface import OutgoingStream
 from pykcp.wire.exchange import Header
@@ -23,7 +23,7 @@ class TooLong(SendFailed):
 class HttpResponse:
     """Read it to its end or `close` it; what is not read holds at most one window of memory."""
 
-    def __init__(self, pacer: Pacer | None = None) -> None:
+    def __init__(self, pacer: ReadingPace | None = None) -> None:
         """`pacer`: for an answer that may not take more than a share of the event loop."""
         self._pacer = pacer
         self.status = 0
