@@ -153,11 +153,9 @@ class UsageView(VirtualView):
 
 
 def _are_many(usages: list[Object]) -> bool:
-    statuses = [usage["status"] for usage in usages]
-    return (
-        sum(one["objects"] for one in statuses) > _MANY_OBJECTS
-        or sum(one["bytes"] for one in statuses) > _MANY_BYTES
-    )
+    objects: int = sum(usage["status"]["objects"] for usage in usages)
+    size: int = sum(usage["status"]["bytes"] for usage in usages)
+    return objects > _MANY_OBJECTS or size > _MANY_BYTES
 
 
 def _shard_usage(name: str, load: ShardLoad | None, now: float) -> Object:
