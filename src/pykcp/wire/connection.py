@@ -74,6 +74,10 @@ class Driver(Protocol):
         """Whether another turn could write more at once."""
 
     @property
+    def is_quiet(self) -> bool:
+        """Whether there is nothing to write and no reason to close."""
+
+    @property
     def unsent(self) -> int:
         """Octets of answers that wait."""
 
@@ -199,8 +203,14 @@ class Connection(asyncio.Protocol):
                 return
         if self.driver is None:
             data = self._choose_driver(data)
-        if data and self.driver is not None:
-            self.driver.receive(data)
+        driver = self.driver
+        if data and driver is not None:
+            driver.receive(data)
+            if driver.is_quiet and not self.is_paused and not self.is_closing:
+                # Mostly window updates of a client with watches: there is nothing to flush.
+                self.is_flush_due = self._is_urgent = False
+                if self._tls is None or not self._tls.has_output:
+                    return
         self.flush()
 
     def _end_turn(self, started: float) -> None:

@@ -19,6 +19,7 @@ class SwitchedDriver(AnswerStream):
     """Drives the connection and is, at the same time, the stream that the application has."""
 
     protocol = "HTTP/1.1"
+    is_quiet = False
 
     def __init__(self, connection: Connection, hub: ConnectionHub, exchange: Http1Exchange) -> None:
         super().__init__()

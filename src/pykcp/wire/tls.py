@@ -202,10 +202,16 @@ class TLSSession:
 
     def _read(self) -> bytes:
         session, incoming = self._session, self._incoming
+        read = session.read
         pieces: list[bytes] = []
+        is_cut = False
         try:
-            while incoming.pending or session.pending():
-                piece = session.read(_RECORD)
+            while (size := incoming.pending) or is_cut:
+                # A read takes a record, which is shorter than its octets: small ones need little
+                # room. It is cut if OpenSSL had the first part of it from an earlier call.
+                size = size if 0 < size < _RECORD else _RECORD
+                piece = read(size)
+                is_cut = len(piece) == size and session.pending() > 0
                 if not piece:
                     self.is_ended = True
                     break
@@ -224,6 +230,11 @@ class TLSSession:
     def take_output(self) -> bytes:
         """What TLS itself has to say: handshake, alerts, key updates."""
         return self._outgoing.read() if self._outgoing.pending else b""
+
+    @property
+    def has_output(self) -> bool:
+        """Whether TLS itself has something to say."""
+        return self._outgoing.pending > 0
 
     def close(self) -> bytes:
         """The closing alert."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from time import perf_counter
 
 from pykcp.clients.where import MOVED_AT, NOT_HERE
@@ -29,6 +29,8 @@ from pykcp.registry.watch.bookmarks import BookmarkSchedule
 from pykcp.registry.watch.crowds import AT_ONCE, EventQueue, is_crowded
 from pykcp.registry.watch.watchers import (
     EventEncoder,
+    Portion,
+    Sink,
     TermsFilter,
     Trailers,
     Watcher,
@@ -41,7 +43,6 @@ BACKLOG_LIMIT = 8 * 1024 * 1024
 """Bytes a watcher may leave unread before its watch is ended."""
 SLICE_SECONDS = 0.002
 """How long crowded prefixes hold the loop at a time."""
-_WRITES_AT_ONCE = 100
 _ENDS_AT_ONCE = 20
 _NO_GROUPS: dict[object, WatchGroup] = {}
 
@@ -108,7 +109,7 @@ class WatchHub:
         group = groups.get(group_key)
         if group is None:
             group = groups[group_key] = WatchGroup(prefix, group_key, matches, encoder)
-        group.watchers[watcher] = None
+        group.add(watcher)
         watcher.group = group
         watcher.deadline = self._loop.call_later(timeout, self._expire, watcher)
         self.count += 1
@@ -148,7 +149,7 @@ class WatchHub:
         watcher.is_open = False
         group = watcher.group
         if group is not None:
-            group.watchers.pop(watcher, None)
+            group.remove(watcher)
             self.count -= 1
             if not group.watchers:
                 self._drop(group)
@@ -235,7 +236,8 @@ class WatchHub:
         for group in list(groups.values()):
             data = self._line(group, event)
             if data is not None:
-                self._write_to(group.watchers, event.revision, data)
+                for portion in group.portions():
+                    self._write_to(portion, event.revision, data)
 
     def _line(self, group: WatchGroup, event: Event) -> bytes | None:
         """What a group gets of an event; None if it is none of theirs."""
@@ -247,20 +249,26 @@ class WatchHub:
             event = departed(self._store, event)
         return group.encoder.event(kind, event)
 
-    def _write_to(self, watchers: Collection[Watcher], revision: int, data: bytes) -> None:
-        slow: list[Watcher] = []
-        for watcher in watchers:
-            # A new watcher may have read this event from the log already.
-            if watcher.since < revision:
-                sink = watcher.sink
+    def _write_to(self, portion: Portion, revision: int, data: bytes) -> None:
+        sinks: list[Sink] = []
+        for watcher in portion.watchers:
+            # A new watcher may have read this event from the log already, others may have left.
+            if watcher.since < revision and watcher.is_open:
+                watcher.since = revision
+                sinks.append(watcher.sink)
+        self.delivered += len(sinks)
+        if portion.channel is not None:
+            backlog = portion.channel.write_to_all(sinks, data)
+        else:
+            backlog = 0
+            for sink in sinks:
                 sink.write(data)
-                if sink.backlog > BACKLOG_LIMIT:
-                    slow.append(watcher)
-        self.delivered += len(watchers)
-        # Ended after the loop: ending removes watchers from the collection.
-        for watcher in slow:
-            self.ended_slow += 1
-            self.end(watcher)
+                backlog = max(backlog, sink.backlog)
+        if backlog > BACKLOG_LIMIT:
+            for watcher in portion.watchers:
+                if watcher.sink.backlog > BACKLOG_LIMIT and watcher.is_open:
+                    self.ended_slow += 1
+                    self.end(watcher)
 
     # -- crowds --------------------------------------------------------------------------------
 
@@ -285,16 +293,11 @@ class WatchHub:
             for group in list(self._buckets.get(prefix, _NO_GROUPS).values()):
                 data = self._line(group, event)
                 yield
-                watchers = list(group.watchers) if data is not None else []
-                for start in range(0, len(watchers), _WRITES_AT_ONCE):
+                for portion in group.portions() if data is not None else ():
                     if group.is_ended:
                         break
                     assert data is not None
-                    # Watchers may have been closed during the pause since the list was made.
-                    part = [w for w in watchers[start : start + _WRITES_AT_ONCE] if w.is_open]
-                    self._write_to(part, event.revision, data)
-                    for watcher in part:
-                        watcher.since = max(watcher.since, event.revision)
+                    self._write_to(portion, event.revision, data)
                     yield
             queue.popleft()
         del self._queues[prefix]

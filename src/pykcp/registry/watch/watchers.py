@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, Protocol
 
 from pykcp.registry.codec import fill, reopen
 from pykcp.storage.interface import Event, Store
@@ -13,8 +13,18 @@ TermsFilter = Callable[[str], bool]
 Trailers = Sequence[tuple[str, str]]
 
 
+class Channel(Protocol):
+    """Writes the same bytes to several sinks, for less than each of them would."""
+
+    def write_to_all(self, sinks: Sequence[Any], data: bytes) -> int:
+        """The largest backlog of these sinks afterwards."""
+
+
 class Sink(Protocol):
-    """Where a watcher's bytes go: a wire stream, a socket, a test's list."""
+    """Where a watcher's bytes go: a wire stream, a socket, a test's list.
+
+    A sink that shares its connection with others has that as its `channel`.
+    """
 
     @property
     def backlog(self) -> int: ...
@@ -41,6 +51,7 @@ class Watcher:
     """One open watch."""
 
     __slots__ = (
+        "channel",
         "deadline",
         "group",
         "is_open",
@@ -57,6 +68,7 @@ class Watcher:
     ) -> None:
         """`wants_progress`: a bookmark whenever there is reason to send one."""
         self.sink = sink
+        self.channel: Channel | None = getattr(sink, "channel", None)
         self.since = since
         self.wants_bookmarks, self.wants_progress = wants_bookmarks, wants_progress
         self.deadline: asyncio.TimerHandle | None = None
@@ -66,10 +78,29 @@ class Watcher:
         self.group: WatchGroup | None = None
 
 
+class Portion(NamedTuple):
+    """Some members of a group that get an event together."""
+
+    channel: Channel | None
+    """None: each has a connection of its own."""
+    watchers: Sequence[Watcher]
+
+
+_PORTION = 100
+
+
 class WatchGroup:
     """Watchers of one prefix with one filter and one encoding."""
 
-    __slots__ = ("encoder", "is_ended", "key", "matches", "prefix", "watchers")
+    __slots__ = (
+        "_portions",
+        "encoder",
+        "is_ended",
+        "key",
+        "matches",
+        "prefix",
+        "watchers",
+    )
 
     def __init__(
         self, prefix: str, key: object, matches: TermsFilter | None, encoder: EventEncoder
@@ -79,8 +110,33 @@ class WatchGroup:
         self.matches = matches
         self.encoder = encoder
         self.watchers: dict[Watcher, None] = {}
+        self._portions: Sequence[Portion] | None = None
         self.is_ended = False
         """Its watchers get nothing any more and are about to be ended."""
+
+    def add(self, watcher: Watcher) -> None:
+        self.watchers[watcher] = None
+        self._portions = None
+
+    def remove(self, watcher: Watcher) -> None:
+        self.watchers.pop(watcher, None)
+        self._portions = None
+
+    def portions(self) -> Sequence[Portion]:
+        """All members, those of one connection together. It is made anew when they change."""
+        if self._portions is None:
+            channels: dict[Channel | None, list[Watcher]] = {}
+            for watcher in self.watchers:
+                channels.setdefault(watcher.channel, []).append(watcher)
+            alone = [*channels.pop(None, ())]
+            found: list[Portion] = []
+            for channel, members in channels.items():
+                if len(members) == 1:
+                    alone += members
+                else:
+                    found += _divided(channel, members)
+            self._portions = (*found, *_divided(None, alone))
+        return self._portions
 
     def kind_of(self, event: Event) -> str | None:
         """What the event is to these watchers: an object may enter or leave a selection."""
@@ -92,6 +148,11 @@ class WatchGroup:
         if after:
             return "MODIFIED" if before else "ADDED"
         return "DELETED" if before else None
+
+
+def _divided(channel: Channel | None, watchers: Sequence[Watcher]) -> Iterator[Portion]:
+    for start in range(0, len(watchers), _PORTION):
+        yield Portion(channel, watchers[start : start + _PORTION])
 
 
 def departed(store: Store, event: Event) -> Event:

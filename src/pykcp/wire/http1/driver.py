@@ -54,6 +54,8 @@ class Http1Driver:
     """Feeds the parser and keeps the order of answers."""
 
     protocol = "HTTP/1.1"
+    is_quiet = False
+    """Input is a request nearly always, which is answered."""
 
     def __init__(self, connection: Connection, hub: ConnectionHub) -> None:
         self.connection = connection

@@ -101,30 +101,29 @@ class Control(SendQueue):
     def _on_window_update(self, _flags: int, stream_id: int, payload: bytes) -> None:
         if len(payload) != 4:
             raise ConnectionFault(FRAME_SIZE_ERROR, "bad WINDOW_UPDATE")
-        increment = frames.U32.unpack(payload)[0] & MAX_WINDOW
+        self._on_increment(stream_id, frames.U32.unpack(payload)[0] & MAX_WINDOW)
+
+    def _on_increment(self, stream_id: int, increment: int) -> None:
+        """The client will take more on a stream, or on the connection (0)."""
+        stream = None
         if not stream_id:
             self.window += increment
             if not increment or self.window > MAX_WINDOW:
                 code = FLOW_CONTROL_ERROR if increment else PROTOCOL_ERROR
                 raise ConnectionFault(code, "bad window increment")
-            self._count_small_increment(increment)
-            return
-        stream = self.streams.get(stream_id)
-        if stream is None:
-            self._check_not_idle(stream_id)
-            self._count_small_increment(increment)
-            return
-        if not increment:
-            raise StreamFault(stream_id, PROTOCOL_ERROR, "window increment of zero")
-        if stream.window + increment > MAX_WINDOW:
-            raise StreamFault(stream_id, FLOW_CONTROL_ERROR, "window too large")
-        self._count_small_increment(increment)
-        self.widen(stream, increment)
-
-    def _count_small_increment(self, increment: int) -> None:
-        """Windows opened a few octets at a time make us send as many frames."""
+        else:
+            stream = self.streams.get(stream_id)
+            if stream is None:
+                self._check_not_idle(stream_id)
+            elif not increment:
+                raise StreamFault(stream_id, PROTOCOL_ERROR, "window increment of zero")
+            elif stream.window + increment > MAX_WINDOW:
+                raise StreamFault(stream_id, FLOW_CONTROL_ERROR, "window too large")
         if increment < _SMALL_INCREMENT:
+            # Windows opened a few octets at a time make us send as many frames.
             self._count_idle_frame()
+        if stream is not None:
+            self.widen(stream, increment)
 
     def _on_settings(self, flags: int, stream_id: int, payload: bytes) -> None:
         if stream_id:

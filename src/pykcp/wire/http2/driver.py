@@ -19,7 +19,7 @@ from pykcp.wire.http2.events import (
     StreamLost,
     StreamState,
 )
-from pykcp.wire.http2.exchange import Http2Exchange
+from pykcp.wire.http2.exchange import Http2Channel, Http2Exchange
 from pykcp.wire.http2.machine import Http2
 from pykcp.wire.rate import Progress
 from pykcp.wire.request import Request
@@ -48,6 +48,7 @@ class Http2Driver:
         self.hub = hub
         now = hub.loop.time()
         self.machine = Http2(hub.settings, hub.huffman, now, hub.unsent)
+        self.channel = Http2Channel(connection, self.machine)
         self.buffered = 0
         self._receiving: dict[Http2Exchange, float] = {}
         """Exchanges whose body is being collected, and since when."""
@@ -81,6 +82,11 @@ class Http2Driver:
     @property
     def is_finished(self) -> bool:
         return self.machine.is_finished
+
+    @property
+    def is_quiet(self) -> bool:
+        machine = self.machine
+        return not (machine.out or machine.ready or machine.is_going_away or machine.is_failed)
 
     @property
     def has_unread_input(self) -> bool:
@@ -200,6 +206,8 @@ class Http2Driver:
             self._on_event(events[0])
             return
         behind = self._behind
+        if not events and not behind:
+            return
         behind.extend(events)
         end = perf_counter() + _TURN_SECONDS
         while behind:

@@ -22,6 +22,7 @@ class StreamState:
         "is_remote_open",
         "moved",
         "moved_before",
+        "octets",
         "owner",
         "pending",
         "pending_size",
@@ -35,6 +36,8 @@ class StreamState:
 
     def __init__(self, stream_id: int, window: int, receive_window: int) -> None:
         self.id = stream_id
+        self.octets = stream_id.to_bytes(4, "big")
+        """Its number as frames have it."""
         self.window = window
         self.receive_window = self.receive_limit = receive_window
         self.consumed = 0

@@ -25,15 +25,33 @@ _SPECIAL = frozenset(
 """Headers that belong to HTTP/1.1 connections and are left out, and the one that we add."""
 
 
+class Http2Channel:
+    """A connection as a way to write the same piece to many of its streams."""
+
+    __slots__ = ("connection", "machine")
+
+    def __init__(self, connection: Connection, machine: Http2) -> None:
+        self.connection, self.machine = connection, machine
+
+    def write_to_all(self, streams: Sequence[Http2Stream], data: bytes) -> int:
+        """How much waits now on the stream on which most waits."""
+        # Streams that have ended are closed for the state machine, too.
+        backlog = self.machine.send_to_all([stream._state for stream in streams], data)
+        if not self.connection.is_flush_due:
+            self.connection.flush_later()
+        return backlog
+
+
 class Http2Stream(AnswerStream):
     """An answer that is written piece by piece."""
 
-    __slots__ = ("_connection", "_machine", "_state", "is_mute")
+    __slots__ = ("_channel", "_connection", "_machine", "_state", "is_mute")
 
-    def __init__(self, connection: Connection, machine: Http2, state: StreamState) -> None:
+    def __init__(self, channel: Http2Channel, state: StreamState) -> None:
         super().__init__()
-        self._connection = connection
-        self._machine = machine
+        self._channel = channel
+        self._connection = channel.connection
+        self._machine = channel.machine
         self._state = state
         self.is_mute = False
         """What is written is thrown away: HEAD, or the end has been declared."""
@@ -41,6 +59,11 @@ class Http2Stream(AnswerStream):
     @property
     def backlog(self) -> int:
         return self._state.pending_size
+
+    @property
+    def channel(self) -> Http2Channel | None:
+        """What writes the same to several streams of this connection at once."""
+        return None if self.is_mute else self._channel
 
     def write(self, data: bytes) -> None:
         if self.closed or self.is_mute:
@@ -226,7 +249,7 @@ class Http2Exchange:
     def start(self, status: int, headers: Sequence[Header]) -> Stream:
         """Begin an answer of unknown length."""
         block = self._begin(status, headers)
-        stream = Http2Stream(self._driver.connection, self._driver.machine, self.state)
+        stream = Http2Stream(self._driver.channel, self.state)
         self.stream = stream
         if not self.state.is_local_open:
             stream.finish()

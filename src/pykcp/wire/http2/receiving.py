@@ -26,6 +26,7 @@ from pykcp.wire.http2.frames import (
     HAS_PRIORITY,
     HEADERS,
     MAX_STREAM_ID,
+    MAX_WINDOW,
     PROTOCOL_ERROR,
     SETTINGS,
     STREAM_CLOSED,
@@ -45,7 +46,10 @@ _SMALL_DATA = 64
 """Octets of a piece of a body that hardly bring it forward."""
 _OVERSIZE_COST = 100
 """What a head that is too large counts, in frames that bring nothing forward."""
+_WINDOW_UPDATE = 4 << 8 | frames.WINDOW_UPDATE
+"""Length and type of such a frame."""
 _unpack_header = frames.HEADER.unpack_from
+_unpack_u32 = frames.U32.unpack_from
 
 MessageHead = TypeVar("MessageHead")
 """What a side makes of the header fields of the messages that it receives."""
@@ -193,10 +197,13 @@ class Receiving(Control, Generic[MessageHead]):
             end = position + 9 + length
             if end > size:
                 break
+            stream_id &= MAX_STREAM_ID
             try:
-                self._on_frame(
-                    word & 0xFF, flags, stream_id & MAX_STREAM_ID, data[position + 9 : end]
-                )
+                if word == _WINDOW_UPDATE and self._partial is None and self._has_settings:
+                    # Go's clients send two for every few events of a watch.
+                    self._on_increment(stream_id, _unpack_u32(data, position + 9)[0] & MAX_WINDOW)
+                else:
+                    self._on_frame(word & 0xFF, flags, stream_id, data[position + 9 : end])
             except StreamFault as fault:
                 self._fail_stream(fault)
             position = end

@@ -133,6 +133,50 @@ class SendQueue:
         elif size:
             self.send_parts(stream, (data,), size)
 
+    def send_to_all(self, streams: Sequence[StreamState], data: bytes) -> int:
+        """`send` for many streams, written out: a watch event goes to hundreds of them.
+
+        How much waits on the stream on which most waits.
+        """
+        size = len(data)
+        room = before = min(self.window, self.room) if size <= self.peer_max_frame else 0
+        prefix = _pack_header(size << 8, 0, 0)[:5]
+        out, waiting = self.out, []
+        for stream in streams:
+            if (
+                size <= room
+                and size <= stream.window
+                and not stream.pending_size
+                and stream.is_local_open
+            ):
+                stream.window -= size
+                room -= size
+                out += (prefix, stream.octets, data)
+            else:
+                waiting.append(stream)
+        self.window -= before - room
+        self.room -= before - room
+        return self._hold_back(waiting, data) if waiting else 0
+
+    def _hold_back(self, streams: Sequence[StreamState], data: bytes) -> int:
+        """Let the same piece wait on many streams; how much waits on the fullest."""
+        size, most, count = len(data), 0, 0
+        ready = self.ready
+        for stream in streams:
+            if not stream.is_local_open:
+                continue
+            if stream.pending is None:
+                stream.pending = deque()
+            stream.pending.append(data)
+            stream.pending_size = total = stream.pending_size + size
+            most = max(most, total)
+            if stream.window > 0:
+                ready[stream] = None
+            count += 1
+        self.pending_total += count * size
+        self._unsent.add(count * size)
+        return most
+
     def send_parts(
         self, stream: StreamState, parts: Sequence[bytes], size: int, ends: bool = False
     ) -> bool:

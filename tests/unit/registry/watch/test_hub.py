@@ -168,6 +168,38 @@ async def test_a_slow_watcher_is_ended_alone(world: Any) -> None:
     assert (world.hub.count, world.hub.ended_slow) == (1, 1)
 
 
+class SharedConnection:
+    """Writes to all its sinks at once, and counts how often."""
+
+    def __init__(self) -> None:
+        self.writes = 0
+
+    def write_to_all(self, sinks: Sequence[ListSink], data: bytes) -> int:
+        self.writes += 1
+        for sink in sinks:
+            sink.write(data)
+        return max((sink.backlog for sink in sinks), default=0)
+
+
+async def test_watches_of_one_connection_are_written_together(
+    world: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In one go for each event; a slow one among them, and one that left, are no trouble."""
+    shared, other = SharedConnection(), SharedConnection()
+    channels = iter([shared, other, shared, None, shared])
+    monkeypatch.setattr(ListSink, "channel", property(lambda _: next(channels)), raising=False)
+    members = [await follow(world) for _ in range(5)]
+    await world.config_map("a")
+    assert (shared.writes, other.writes) == (1, 0)  # a single one is written to directly
+    members[0][0].backlog = hubs.BACKLOG_LIMIT + 1
+    world.hub.end(members[2][1])
+    await world.config_map("b")
+    await world.config_map("c")
+    seen = [[name for _, name in sink.events] for sink, _ in members]
+    assert seen == [["a", "b"], ["a", "b", "c"], ["a"], ["a", "b", "c"], ["a", "b", "c"]]
+    assert (world.hub.count, world.hub.ended_slow) == (3, 1)
+
+
 async def test_ends_below_a_prefix(world: Any) -> None:
     """When a type or a cluster goes, its watches end, and only they."""
     gone, _ = await follow(world, "n")

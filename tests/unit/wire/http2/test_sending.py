@@ -64,6 +64,36 @@ def test_larger_frames_if_the_client_takes_them(make_wire: Any):
     assert wire.sent() == ["DATA 1 65536", "DATA 1 34464 END"]
 
 
+def test_one_piece_for_many_streams(make_wire: Any):
+    """Streams that have room get it at once, on others it waits; those that are over are left out."""
+    wire = make_wire().open(SETTINGS_INITIAL_WINDOW_SIZE=10)
+    machine = wire.machine
+    first, narrow, waiting, over = (wire.request(number) for number in (1, 3, 5, 7))
+    machine.send(narrow, b"x" * 5)
+    machine.send(waiting, b"x" * 12)
+    machine.reset(over, frames.CANCEL)
+    wire.sent()
+    assert machine.send_to_all([first, narrow, waiting, over], b"y" * 8) == 20
+    assert wire.sent() == ["DATA 1 8"]
+    assert [first.pending_size, narrow.pending_size, waiting.pending_size] == [0, 8, 20]
+    assert (first.window, machine.pending_total) == (2, 28)
+    machine.pump()
+    assert wire.sent() == ["DATA 5 10", "DATA 3 5"]
+    assert machine.window == 65535 - 5 - 8 - 10 - 5
+
+
+def test_one_piece_for_more_streams_than_there_is_room(wire: Any):
+    """The connection's window holds for all of them together."""
+    machine = wire.machine
+    streams = [wire.request(number) for number in (1, 3, 5)]
+    machine.window = 20
+    assert machine.send_to_all(streams, b"y" * 8) == 8
+    assert (wire.sent(), machine.window) == (["DATA 1 8", "DATA 3 8"], 4)
+    machine.room = 0
+    assert machine.send_to_all(streams, b"y" * 8) == 16
+    assert wire.sent() == []
+
+
 def test_stream_window_holds_back(make_wire: Any):
     """What the client does not take waits on the stream and is counted there."""
     wire = make_wire().open(SETTINGS_INITIAL_WINDOW_SIZE=10)
