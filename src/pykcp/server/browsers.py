@@ -5,7 +5,7 @@ Both are off unless their flags are set; a server without them does not pass thr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from pykcp.machinery.regex import compiled
@@ -21,6 +21,7 @@ from pykcp.wire.exchange import (
     Tunnel,
     WebSocket,
 )
+from pykcp.wire.wrapping import WrappedExchange
 
 _FIXED = (
     ("access-control-allow-methods", "POST, GET, OPTIONS, PUT, DELETE, PATCH"),
@@ -67,64 +68,29 @@ class BrowserHeaders:
         return any(compiled(pattern).test(origin) for pattern in self._origins)
 
 
-class _WithHeaders:
+class _WithHeaders(WrappedExchange):
     """An exchange whose answer gets further headers; they replace those of the same name."""
 
+    __slots__ = ("_headers", "_names")
+
     def __init__(self, exchange: Exchange, headers: tuple[Header, ...]) -> None:
-        self._exchange, self._headers = exchange, headers
+        super().__init__(exchange)
+        self._headers = headers
         self._names = {name for name, _ in headers}
-
-    @property
-    def request(self) -> IncomingRequest:
-        return self._exchange.request
-
-    @property
-    def responded(self) -> bool:
-        return self._exchange.responded
-
-    @responded.setter
-    def responded(self, value: bool) -> None:
-        self._exchange.responded = value
 
     def respond(
         self, status: int, headers: Sequence[Header], body: bytes | Sequence[bytes] = b""
     ) -> None:
-        self._exchange.respond(status, self._completed(headers), body)
+        self._inner.respond(status, self._completed(headers), body)
 
     def start(self, status: int, headers: Sequence[Header]) -> Stream:
-        return self._exchange.start(status, self._completed(headers))
+        return self._inner.start(status, self._completed(headers))
 
     def websocket(self, subprotocol: str = "", headers: Sequence[Header] = ()) -> WebSocket:
-        return self._exchange.websocket(subprotocol, self._completed(headers))
-
-    def wants_websocket(self) -> bool:
-        return self._exchange.wants_websocket()
-
-    @property
-    def wanted_protocol(self) -> str:
-        return self._exchange.wanted_protocol
+        return self._inner.websocket(subprotocol, self._completed(headers))
 
     def tunnel(self, headers: Sequence[Header], sink: BodySink) -> Tunnel:
-        return self._exchange.tunnel(self._completed(headers), sink)
-
-    def defer(self, gone: Callable[[], None]) -> None:
-        self._exchange.defer(gone)
-
-    def proceed(self, coroutine: Coroutine[Any, Any, None]) -> None:
-        self._exchange.proceed(coroutine)
-
-    @property
-    def unsent(self) -> int:
-        return self._exchange.unsent
-
-    async def taken(self) -> None:
-        await self._exchange.taken()
-
-    async def reserve(self, size: int) -> None:
-        await self._exchange.reserve(size)
-
-    def unreserve(self, size: int) -> None:
-        self._exchange.unreserve(size)
+        return self._inner.tunnel(self._completed(headers), sink)
 
     def _completed(self, headers: Sequence[Header]) -> list[Header]:
         return [header for header in headers if header[0].lower() not in self._names] + [

@@ -38,15 +38,8 @@ from pykcp.registry.keys import WILDCARD
 from pykcp.server.call import Call, Handler, Pending
 from pykcp.server.filters import audit_content as content
 from pykcp.wire.answer_ids import UniqueIds, given_id
-from pykcp.wire.exchange import (
-    BodySink,
-    Exchange,
-    Header,
-    IncomingRequest,
-    Stream,
-    Tunnel,
-    WebSocket,
-)
+from pykcp.wire.exchange import BodySink, Exchange, Header, Stream, Tunnel, WebSocket
+from pykcp.wire.wrapping import WrappedExchange
 
 Body = bytes | Sequence[bytes]
 
@@ -137,16 +130,15 @@ class UserReceived:
         return receive
 
 
-class AuditedExchange:
+class AuditedExchange(WrappedExchange):
     """Stands in front of the real exchange: gives the answer its id and takes note of it."""
 
-    __slots__ = ("_held", "_inner", "_record", "request", "responded")
+    __slots__ = ("_held", "_record", "responded")
 
     def __init__(self, inner: Exchange, record: AuditRecord) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._record = record
-        self.request: IncomingRequest = inner.request
-        self.responded = False
+        self.responded = False  # its own: an answer may be held back
         self._held: tuple[int, Sequence[Header], Body] | None = None
 
     @property
@@ -182,37 +174,11 @@ class AuditedExchange:
         self._record.streaming(101, socket)
         return socket
 
-    def wants_websocket(self) -> bool:
-        return self._inner.wants_websocket()
-
-    @property
-    def wanted_protocol(self) -> str:
-        return self._inner.wanted_protocol
-
     def tunnel(self, headers: Sequence[Header], sink: BodySink) -> Tunnel:
         self.responded = True
         tunnel = self._inner.tunnel([*headers, (AUDIT_ID, self._record.id)], sink)
         self._record.streaming(101, tunnel)
         return tunnel
-
-    def defer(self, gone: Callable[[], None]) -> None:
-        self._inner.defer(gone)
-
-    def proceed(self, coroutine: Coroutine[Any, Any, None]) -> None:
-        self._inner.proceed(coroutine)
-
-    @property
-    def unsent(self) -> int:
-        return self._inner.unsent
-
-    async def taken(self) -> None:
-        await self._inner.taken()
-
-    async def reserve(self, size: int) -> None:
-        await self._inner.reserve(size)
-
-    def unreserve(self, size: int) -> None:
-        self._inner.unreserve(size)
 
 
 class AuditRecord:
