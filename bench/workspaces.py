@@ -106,10 +106,10 @@ async def bench_of(target: Target) -> AsyncIterator[Bench]:
 
 async def _flat(bench: Bench, org: str, count: int) -> None:
     names = [f"w{i}" for i in range(count)]
-    await asyncio.gather(bench.wait_ready(org, set(names)), _all(bench, org, names))
+    await asyncio.gather(bench.wait_ready(org, set(names)), create_all(bench, org, names))
 
 
-async def _all(bench: Bench, parent: str, names: list[str]) -> None:
+async def create_all(bench: Bench, parent: str, names: list[str]) -> None:
     limit = asyncio.Semaphore(_AT_A_TIME)
 
     async def one(name: str) -> None:
@@ -138,7 +138,7 @@ async def _tree(bench: Bench, org: str, count: int) -> None:
         async def grow(parent: str, names: list[str], limit: asyncio.Semaphore = limit) -> None:
             async with limit:
                 await asyncio.gather(
-                    bench.wait_ready(parent, set(names)), _all(bench, parent, names)
+                    bench.wait_ready(parent, set(names)), create_all(bench, parent, names)
                 )
 
         await asyncio.gather(*(grow(*job) for job in jobs))

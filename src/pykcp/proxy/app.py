@@ -6,7 +6,7 @@ import logging
 import re
 import time
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
@@ -29,6 +29,7 @@ from pykcp.proxy.identity import GroupFilter
 from pykcp.proxy.lookup import RouteLookup, UnknownCluster
 from pykcp.proxy.mapping import CLUSTERS, MappingMatcher, PathMapping
 from pykcp.proxy.merged import MERGED, MergedCollections, read_request
+from pykcp.proxy.merged_reports import REPORTS, MergedReports
 from pykcp.proxy.merged_tree import TREE, MergedTree
 from pykcp.proxy.metrics import ForwardedRequest, ProxyMetrics
 from pykcp.proxy.pages import OwnPages
@@ -143,6 +144,7 @@ class FrontProxy:
         self._pages, self._metrics = pages, metrics
         self._merged = MergedCollections(self, peers)
         self._tree = MergedTree(self._merged, self._find_route)
+        self._reports = MergedReports(peers, shards.names, pages.may_read)
         self._make_console = make_console
         self._console: StaticPages | None = None
 
@@ -204,7 +206,9 @@ class FrontProxy:
 
     async def _find_and_forward(self, call: Call) -> None:
         if self._shard_backend is not None and call.exchange.request.path.startswith(MERGED):
-            await self._merge(call, self._shard_backend)
+            is_report = call.exchange.request.path.startswith(REPORTS)
+            answer = self._report if is_report else self._merge
+            await answer(call, self._shard_backend)
             return
         target = await self._find_target(call)
         user, is_filtered = await self._authenticate(call, target)
@@ -221,6 +225,16 @@ class FrontProxy:
         asked = read_request(call, headers)
         is_tree = asked.path.startswith(TREE)
         await (self._tree.serve(asked) if is_tree else self._merged.serve(asked))
+
+    async def _report(self, call: Call, backend: ProxyBackend) -> None:
+        """Answer with what all shards report to administrators."""
+        check_path(call.exchange.request.path)
+        user, is_filtered = await self._authenticate(call, Target(backend, ""))
+        if user is None:
+            raise Unauthorized
+        if is_filtered:
+            user = replace(user, groups=tuple(self._sign_in.groups.groups(user)))
+        await self._reports.serve(call, user)
 
     async def _answer_errors(self, call: Call, pending: Coroutine[Any, Any, None]) -> None:
         try:

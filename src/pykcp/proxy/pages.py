@@ -1,6 +1,8 @@
-"""What the front-proxy answers itself: health and metrics."""
+"""What the front-proxy answers itself: health, metrics and what it tells administrators."""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Mapping
 
 from pykcp.auth.authn.chain import Authentication
 from pykcp.auth.authz.attributes import forbidden, path_attributes
@@ -28,40 +30,42 @@ class OwnPages:
         metrics: Registry,
         authentication: Authentication,
         root: RemoteClient,
+        debug: Mapping[str, Callable[[], str]],
     ) -> None:
-        """`root`: where it is decided who may read the metrics."""
-        self._health, self._metrics = health, metrics
+        """`root`: where it is decided who may read metrics and debug pages."""
+        self._health = health
         self._authentication, self._root = authentication, root
+        self._reports = {_METRICS: metrics.exposition, **debug}
 
     def has(self, path: str) -> bool:
-        return path == _METRICS or path[1:].partition("/")[0] in _HEALTH
+        return path in self._reports or path[1:].partition("/")[0] in _HEALTH
 
     def handle(self, exchange: Exchange) -> Pending:
         request = exchange.request
         call = Call(exchange, RequestInfo(request.method, request.path, verb="get"))
         call.info.query = parse_query(request.query)
-        if request.path == _METRICS:
-            return self._answer_metrics(call)
+        if request.path in self._reports:
+            return self._answer_report(call, request.path)
         try:
             self._health.handle(call)
         except PageNotFound as error:
             send_status(call, error)
         return None
 
-    async def _answer_metrics(self, call: Call) -> None:
+    async def _answer_report(self, call: Call, path: str) -> None:
         try:
             user = (await self._authentication.authenticate(call.exchange.request)).user
-            if not await self._may_read(user):
-                raise forbidden(path_attributes(user, "get", _METRICS))
+            if not await self.may_read(user, path):
+                raise forbidden(path_attributes(user, "get", path))
         except StatusError as error:
             send_status(call, error)
             return
-        send_text(call, self._metrics.exposition())
+        send_text(call, self._reports[path]())
 
-    async def _may_read(self, user: User) -> bool:
+    async def may_read(self, user: User, path: str) -> bool:
         """As on the shards: by the roles of `root`. Raises StatusError."""
         spec = {
-            "nonResourceAttributes": {"path": _METRICS, "verb": "get"},
+            "nonResourceAttributes": {"path": path, "verb": "get"},
             "user": user.name,
             "uid": user.uid,
             "groups": list(user.groups),

@@ -89,7 +89,8 @@ class TreeView(VirtualView):
         limit, depth = _not_negative(call, "limit"), _not_negative(call, "depth")
         wanted = await _filter(call)
         top = self._parts.lookup.canonical_path(call.cluster)
-        walk = Walk(self._store, self._visibility(call))
+        has_counts = call.info.param("counts") != "false"
+        walk = Walk(self._store, self._visibility(call), has_counts=has_counts)
         after = _decode_token(call.info.param("continue"))
         found: list[TreeItem] = []
         token = ""

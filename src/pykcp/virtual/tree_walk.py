@@ -86,11 +86,11 @@ class Branch:
 
     async def open(self) -> int:
         """How many there are (left)."""
-        return await self._read()
+        return await self._read(is_counted=True)
 
-    async def _read(self) -> int:
+    async def _read(self, *, is_counted: bool = False) -> int:
         page = await self._store.list(
-            Query(self._prefix, after=self._after, limit=_PAGE, count_remaining=True)
+            Query(self._prefix, after=self._after, limit=_PAGE, count_remaining=is_counted)
         )
         self._values, self._next = page.values, 0
         self._after, self._has_more = page.next_after, bool(page.next_after)
@@ -109,8 +109,11 @@ class Branch:
 
 
 class Walk:
-    def __init__(self, store: StoreReader, visibility: TreeVisibility) -> None:
-        self._store, self._visibility = store, visibility
+    def __init__(
+        self, store: StoreReader, visibility: TreeVisibility, *, has_counts: bool = True
+    ) -> None:
+        """`has_counts`: whether children are counted also where the walk does not enter."""
+        self._store, self._visibility, self._has_counts = store, visibility, has_counts
 
     async def items(
         self, cluster: str, path: str, depth: int, after: Sequence[str] = ()
@@ -125,10 +128,11 @@ class Walk:
                 branches.pop()
                 continue
             item = _item(found, branch.path)
-            below = await self._below(item)
+            enters = not depth or len(branches) < depth
+            below = await self._below(item) if enters or self._has_counts else None
             if below is not None:
                 item.children = await below.open()
-                if item.children and (not depth or len(branches) < depth):
+                if item.children and enters:
                     branches.append(below)
             yield item
             if time.perf_counter() - rested > _SLICE:

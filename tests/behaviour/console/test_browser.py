@@ -169,6 +169,9 @@ def test_delete_and_restore_a_workspace(visit: Visit, root: TestClient) -> None:
     someone.go("#/w/root/trash", "Trash")
     someone.picture("trash")
     button(page, "Restore").click()
+    asked = page.get_by_role("dialog", name="Restore old?")
+    asked.get_by_text("kubectl ws undelete :root:old").wait_for()
+    button(asked, "Restore").click()
     page.get_by_role("heading", level=1, name="old").wait_for()
     assert root.in_cluster("root:old").get(f"{MAPS}/kept").status == 200
 
@@ -202,6 +205,10 @@ def test_bind_with_claims(visit: Visit, root: TestClient) -> None:
     card.get_by_text("Accepted").wait_for()
     someone.picture("bindings")
     button(card, "Accept").click()  # the one that was rejected
+    asked = page.get_by_role("dialog", name="Accept this claim?")
+    asked.get_by_text("Secrets hold passwords and keys.").wait_for()
+    asked.get_by_text("kubectl kcp claims accept cowboys --resource secrets").wait_for()
+    button(asked, "Accept").click()
     org = root.in_cluster("root:org")
     path = "/apis/apis.kcp.io/v1alpha2/apibindings/cowboys"
 
@@ -212,7 +219,7 @@ def test_bind_with_claims(visit: Visit, root: TestClient) -> None:
     eventually(lambda: states() == {"configmaps": "Accepted", "secrets": "Accepted"})
     someone.go("#/w/root:provider/exports/cowboys", "cowboys")
     page.get_by_role("link", name="root:org", exact=True).wait_for()
-    page.get_by_text("1 workspaces hold").wait_for()
+    page.get_by_text("1 workspace holds").wait_for()
     someone.picture("export")
 
 

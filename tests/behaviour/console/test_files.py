@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import gzip
+import hashlib
 import json
 import pathlib
+import posixpath
+import re
 
 import pytest
 
@@ -38,9 +42,39 @@ def test_everything_is_served_compressed(stranger: TestClient) -> None:
         small = fetch(stranger, served, **{"accept-encoding": "gzip, br"})
         assert plain.status == small.status == 200
         assert small.header("content-encoding") == "gzip"
-        assert gzip.decompress(small.body) == plain.body == (ASSETS / name).read_bytes()
+        assert gzip.decompress(small.body) == plain.body
+        assert not served or plain.body == (ASSETS / name).read_bytes()
         total += len(plain.body)
     assert total < 300_000
+
+
+def test_the_page_is_painted_after_one_answer(stranger: TestClient) -> None:
+    """Its style is in it, allowed by its hash; all modules that it starts with are named in it."""
+    found = fetch(stranger, "")
+    text = found.body.decode()
+    style = re.search(r"<style>(.*)</style>", text, re.DOTALL)
+    assert style is not None
+    digest = base64.b64encode(hashlib.sha256(style[1].encode()).digest()).decode()
+    assert f"style-src 'self' 'sha256-{digest}';" in (found.header("content-security-policy") or "")
+    named = re.findall(r'<link rel="modulepreload" href="([^"]+)">', text)
+    main = re.search(r'<script type="module" src="(v/[0-9a-f]{16})/main.js">', text)
+    assert main is not None
+    assert f"{main[1]}/main.js" in named
+    for address in named:
+        folder = posixpath.dirname(address)
+        module = fetch(stranger, address)
+        assert module.status == 200
+        assert "immutable" in (module.header("cache-control") or "")
+        for relative in re.findall(r'^import .*"(\.[^"]+)";$', module.body.decode(), re.MULTILINE):
+            assert posixpath.normpath(f"{folder}/{relative}") in named
+
+
+def test_an_old_page_gets_the_new_files(stranger: TestClient) -> None:
+    """Of a server that was updated since the page was opened; nothing keeps them for long."""
+    found = fetch(stranger, f"v/{'0' * 16}/pages/list.js")
+    assert (found.status, found.header("cache-control")) == (200, "no-cache")
+    assert found.body == (ASSETS / "pages/list.js").read_bytes()
+    assert fetch(stranger, f"v/{'0' * 16}/pages/none.js").status == 404
 
 
 def test_what_has_not_changed_is_not_sent_again(stranger: TestClient) -> None:

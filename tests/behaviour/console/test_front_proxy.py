@@ -51,6 +51,24 @@ def test_files_and_forged_requests(two: Fleet) -> None:
     assert client.post(path, {"metadata": {"name": "own"}}, headers=own).status == 201
 
 
+def test_reports_of_all_shards(two: Fleet) -> None:
+    client = two.client()
+    client.prefix = ""
+    merged = client.get("/services/merged/debug/certificates")
+    assert merged.status == 200, merged
+    assert {item["shard"] for item in merged.json["items"]} == set(two.shards)
+    assert merged.json["problems"] == []
+    own = client.get("/debug/certificates").json["items"]
+    assert {"serving", "client of servers behind it"} <= {item["use"] for item in own}
+    slow = client.get("/services/merged/debug/slow-requests").json
+    assert slow["thresholdSeconds"] > 0
+    assert client.get("/services/merged/debug/tasks").status == 404
+    assert client.post("/services/merged/debug/certificates", {}).status == 405
+    stranger = client.with_token("nobody")
+    for path in ("/debug/certificates", "/services/merged/debug/certificates"):
+        assert stranger.get(path).status in (401, 403), path
+
+
 @pytest.mark.slow
 def test_workspaces_of_all_shards(browser: Browser, two: Fleet) -> None:
     root = two.client(cluster="root")
@@ -67,11 +85,17 @@ def test_workspaces_of_all_shards(browser: Browser, two: Fleet) -> None:
     make_on(root, two.shards[-1], "later")
     page.get_by_role("treeitem", name="later").wait_for()  # of another shard, by the merged watch
     someone.go("#/w/root:later/usage", "Usage")
-    page.get_by_text("objects,").wait_for()
+    page.get_by_role("button", name="Count again").wait_for()
     someone.go("#/w/root:later/why?verb=list&resource=secrets&user=alice", "Why can’t I?")
     page.get_by_text('User "alice" may not list secrets').wait_for()
     someone.go("#/admin/shards", "Administration")
     page.get_by_role("link", name=two.shards[-1], exact=True).wait_for()
     page.get_by_role("cell", name="KiB").first.wait_for()  # the shards report their load
     someone.picture("fleet")
+    someone.go("#/admin/certificates", "Administration")
+    for server in (*two.shards, "front-proxy"):
+        page.get_by_role("cell", name=server, exact=True).first.wait_for()
+    someone.go("#/admin/requests", "Administration")
+    page.get_by_text("/services/merged/debug/slow-requests").wait_for()
+    assert page.locator("main .problem").count() == 0
     someone.close()

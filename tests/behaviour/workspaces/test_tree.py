@@ -106,6 +106,9 @@ def test_depth_phase_and_labels(wood: TestClient) -> None:
     shallow = tree(wood, "root:wood", depth=1)
     assert [(i["name"], i["children"]) for i in shallow["items"]] == [("ash", 1), ("oak", 2)]
     assert len(tree(wood, "root:wood", depth=2)["items"]) == 5
+    uncounted = tree(wood, "root:wood", depth=2, counts="false")["items"]
+    assert [i["name"] for i in uncounted if "children" in i] == ["ash", "oak"]
+    assert len(uncounted) == 5
     leaved = tree(wood, "root:wood", labelSelector="leaves=yes")
     assert [i["name"] for i in leaved["items"]] == ["ash", "bud", "oak"]
     assert paths(tree(wood, "root:wood", phase="Ready,Scheduling")) == IN_ORDER

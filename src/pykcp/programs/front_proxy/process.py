@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import partial
 
 from pykcp.aio.owner import TaskOwner
 from pykcp.clients.direct import Direct
@@ -21,7 +22,7 @@ from pykcp.programs.kit.run import run_program
 from pykcp.proxy.app import FrontProxy
 from pykcp.proxy.freshness import RouteFreshness
 from pykcp.proxy.lookup import RouteLookup, UnknownCluster
-from pykcp.proxy.mapping import load_mappings
+from pykcp.proxy.mapping import PathMapping, load_mappings
 from pykcp.proxy.metrics import ProxyMetrics
 from pykcp.proxy.pages import OwnPages
 from pykcp.proxy.routes import RouteTable
@@ -55,9 +56,10 @@ class running_front_proxy:  # noqa: N801  # a context, as those of other program
     async def __aenter__(self) -> int:
         settings = self._settings
         directory = settings.generic.make_root()
-        self._build(directory)
         serving = settings.serving
-        tls = serving.tls(serving.files(directory))
+        files = serving.files(directory)
+        self._build(directory, files.certificate_file)
+        tls = serving.tls(files)
         application = settings.tracing.traced(serving.for_browsers(self._application), _NAME)
         self._listener = Listener(application, settings.connections.wire, tls)
         await self._owner.__aenter__()
@@ -69,7 +71,7 @@ class running_front_proxy:  # noqa: N801  # a context, as those of other program
             raise
         return self._listener.port
 
-    def _build(self, directory: pathlib.Path) -> None:
+    def _build(self, directory: pathlib.Path, certificate: pathlib.Path) -> None:
         settings, options = self._settings, self._settings.proxy
         self._root = connect(options.root_kubeconfig, _NAME)
         self._shards = shards = ShardDirectory(self._root, directory / _REMEMBERED)
@@ -88,14 +90,16 @@ class running_front_proxy:  # noqa: N801  # a context, as those of other program
             Gauge("pykcp_proxy_routes", "Routes in memory.", lambda: len(self._table)),
         )
         self._health.add("shards", self._shards_problem, only_ready=True)
+        mappings = load_mappings(options.mapping_file)
+        debug = {"/debug/certificates": partial(_certificates, settings, certificate, mappings)}
         self._application = FrontProxy(
-            load_mappings(options.mapping_file),
+            mappings,
             self._connections,
             rules,
             shards,
             self._table,
             self._lookup,
-            OwnPages(self._health, metrics, rules.authentication, self._root),
+            OwnPages(self._health, metrics, rules.authentication, self._root, debug),
             ProxyMetrics(metrics),
             self._peers,
             settings.console.maker("front-proxy", token_settings(settings.tokens, settings.oidc)),
@@ -129,3 +133,13 @@ class running_front_proxy:  # noqa: N801  # a context, as those of other program
 
     def announcement(self) -> Iterable[str]:
         yield f"serving on {self._settings.serving.bind_address}:{self._listener.port}"
+
+
+def _certificates(
+    settings: FrontProxySettings, certificate: pathlib.Path, mappings: Sequence[PathMapping]
+) -> str:
+    from pykcp.programs.kit.certificates import describe_certificates
+
+    shown = {one.proxy_client_cert: None for one in mappings if one.proxy_client_cert}
+    more = [("client of servers behind it", pathlib.Path(path)) for path in shown]
+    return describe_certificates(settings, certificate, more)

@@ -10,19 +10,19 @@ import orjson
 from pykcp.auth.settings import SignInSettings
 from pykcp.machinery.status import StatusError
 from pykcp.server.call import Pending
-from pykcp.server.console.files import StaticFile, load_files
+from pykcp.server.console.files import ConsoleFiles, load_files
 from pykcp.server.console.sign_in import ConsoleClient, IssuerSignIn
 from pykcp.server.documents.version import GIT_VERSION
 from pykcp.server.mount import CONSOLE
 from pykcp.wire.exchange import Exchange, Header
 
 _POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "default-src 'none'; script-src 'self'; style-src 'self'{}; img-src 'self'; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
     "require-trusted-types-for 'script'; trusted-types 'none'"
 )
-_SAFE: tuple[Header, ...] = (
-    ("content-security-policy", _POLICY),
+_CSP = "content-security-policy"
+_PROTECTION: tuple[Header, ...] = (
     ("cross-origin-opener-policy", "same-origin"),
     ("cross-origin-resource-policy", "same-origin"),
     ("permissions-policy", "camera=(), geolocation=(), microphone=(), payment=()"),
@@ -30,6 +30,8 @@ _SAFE: tuple[Header, ...] = (
     ("x-content-type-options", "nosniff"),
     ("x-frame-options", "DENY"),
 )
+_SAFE: tuple[Header, ...] = ((_CSP, _POLICY.format("")), *_PROTECTION)
+_FIXED, _CHANGING = "private, max-age=31536000, immutable", "no-cache"
 _JSON: tuple[Header, ...] = (
     ("content-type", "application/json"),
     ("cache-control", "no-store"),
@@ -42,7 +44,7 @@ class Console:
 
     def __init__(self, kind: str, settings: SignInSettings, client: ConsoleClient) -> None:
         self._kind, self._settings, self._client = kind, settings, client
-        self._files: dict[str, StaticFile] | None = None
+        self._files: ConsoleFiles | None = None
         self._issuer: IssuerSignIn | None = None
 
     def handle(self, exchange: Exchange) -> Pending:
@@ -79,17 +81,22 @@ class Console:
         request = exchange.request
         if self._files is None:
             self._files = load_files()
-        file = self._files.get(name)
-        if file is None or request.method not in ("GET", "HEAD"):
-            status, text = (404, b"not found\n") if file is None else (405, b"method not allowed\n")
+        found = self._files.find(name)
+        if found is None or request.method not in ("GET", "HEAD"):
+            status, text = (
+                (404, b"not found\n") if found is None else (405, b"method not allowed\n")
+            )
             exchange.respond(status, (("content-type", "text/plain; charset=utf-8"), *_SAFE), text)
             return
+        file = found.file
+        style = "" if name else f" '{self._files.style_hash}'"
         headers = [
             ("content-type", file.content_type),
-            ("cache-control", "no-cache"),
+            ("cache-control", _FIXED if found.is_fixed else _CHANGING),
             ("etag", file.etag),
             ("vary", "accept-encoding"),
-            *_SAFE,
+            (_CSP, _POLICY.format(style)),
+            *_PROTECTION,
         ]
         if request.header("if-none-match") == file.etag:
             exchange.respond(304, headers)

@@ -157,7 +157,7 @@ def _paths(
 
 
 def _certificates(base: Foundation) -> str:
-    from pykcp.programs.shard.certificates import describe_certificates
+    from pykcp.programs.kit.certificates import describe_certificates
 
     return describe_certificates(base.settings, base.credentials.serving.certificate_file)
 

@@ -95,6 +95,7 @@ export const services = {
   access: (path, plural) => `/services/access/clusters/${path}/apis/access.pykcp.dev/v1alpha1/${plural}`,
   usage: (path) => `/services/usage/clusters/${path}/apis/usage.pykcp.dev/v1alpha1/resourceusages`,
   shardUsage: "/services/usage/clusters/root/apis/usage.pykcp.dev/v1alpha1/shardusages",
+  reports: (name) => (session.config?.server === "front-proxy" ? [`/services/merged/debug/${name}`, ...(name === "certificates" ? [`/debug/${name}`] : [])] : [`/debug/${name}`]),
   trash: (path, rest = "") => `/services/trash/clusters/${path}/workspaces${rest}`,
   consumers: (path, name) =>
     `/services/exports/${path}/${encodeURIComponent(name)}/clusters/*/apis/usage.pykcp.dev/v1alpha1/consumers`,

@@ -3,7 +3,7 @@
 import { h, replace, say, field } from "../core/dom.js";
 import { address, follow, get, patch, post, BINDINGS, EXPORTS } from "../core/api.js";
 import { at } from "../core/router.js";
-import { heading, loading, command, kubectl, badge, problem, act, empty, section } from "../views/parts.js";
+import { heading, loading, command, kubectl, badge, problem, act, confirmed, empty, section } from "../views/parts.js";
 import { claimInWords, risk, sameClaim } from "../core/words.js";
 
 export async function show(main, { workspace }, signal) {
@@ -32,7 +32,6 @@ export async function show(main, { workspace }, signal) {
 function one(workspace, binding) {
   const { metadata, spec, status } = binding;
   const claims = (status?.exportPermissionClaims || []).map((claim) => ({ claim, answer: (spec.permissionClaims || []).find((c) => sameClaim(c, claim)) }));
-  const problems = h("div");
   const resources = (status?.boundResources || []).map((r) => h("span.tag", null, r.group ? `${r.resource}.${r.group}` : r.resource));
   const failed = (status?.conditions || []).filter((c) => c.status === "False" && c.message);
   return h("article.card-wide", { "aria-label": metadata.name },
@@ -40,22 +39,32 @@ function one(workspace, binding) {
       h("span.quiet", null, `${spec.reference?.export?.path || "this workspace"} · ${spec.reference?.export?.name || ""}`)),
     resources.length > 0 && h("p", null, resources),
     failed.map((c) => h("p.bad-text", null, c.message)),
-    problems,
-    claims.length > 0 && h("ul.claims", null, claims.map(({ claim, answer }) => claimRow(workspace, binding, claim, answer, problems))));
+    claims.length > 0 && h("ul.claims", null, claims.map(({ claim, answer }) => claimRow(workspace, binding, claim, answer))));
 }
 
-function claimRow(workspace, binding, claim, answer, problems) {
+function claimRow(workspace, binding, claim, answer) {
   const state = answer?.state || "Open";
-  const decide = (to) => async () => {
-    const rest = (binding.spec.permissionClaims || []).filter((c) => !sameClaim(c, claim));
-    const made = { ...plain(claim), selector: answer?.selector || { matchAll: true }, state: to };
-    await patch(address(workspace, BINDINGS, "", binding.metadata.name), { metadata: { resourceVersion: binding.metadata.resourceVersion }, spec: { permissionClaims: [...rest, made] } });
-    say(`Claim ${to.toLowerCase()}.`);
-  };
-  return h("li", null, h("div", null, badge(state, state === "Open" ? "warn" : undefined), " ", claimInWords({ ...claim, selector: answer?.selector }), risk(claim) && h("small.risk", null, ` ${risk(claim)}`)),
-    h("div.actions", null, state !== "Accepted" && act("Accept", decide("Accepted"), { problems, class: "small" }), state !== "Rejected" && act("Reject", decide("Rejected"), { problems, class: "small ghost" })));
+  const words = claimInWords({ ...claim, selector: answer?.selector });
+  const decide = (label, to) => h("button.small", {
+    type: "button", class: to === "Rejected" ? "ghost" : "",
+    onclick: () => confirmed(`${label} this claim?`, [
+      h("p", null, words), to === "Accepted" && risk(claim) && h("p.risk", null, risk(claim)),
+      to === "Rejected" && h("p.quiet", null, "The provider’s controllers may need it to work."),
+    ], {
+      label, commandText: kubectl(workspace, "kcp", "claims", label.toLowerCase(), binding.metadata.name, "--resource", named(claim)),
+      work: async () => {
+        const rest = (binding.spec.permissionClaims || []).filter((c) => !sameClaim(c, claim));
+        const made = { ...plain(claim), selector: answer?.selector || { matchAll: true }, state: to };
+        await patch(address(workspace, BINDINGS, "", binding.metadata.name), { metadata: { resourceVersion: binding.metadata.resourceVersion }, spec: { permissionClaims: [...rest, made] } });
+        say(`Claim ${to.toLowerCase()}.`);
+      },
+    }),
+  }, label);
+  return h("li", null, h("div", null, badge(state, state === "Open" ? "warn" : undefined), " ", words, risk(claim) && h("small.risk", null, ` ${risk(claim)}`)),
+    h("div.actions", null, state !== "Accepted" && decide("Accept", "Accepted"), state !== "Rejected" && decide("Reject", "Rejected")));
 }
 
+const named = ({ group, resource }) => (group ? `${resource}.${group}` : resource);
 const plain = ({ group = "", resource, identityHash, verbs }) => ({ group, resource, ...(identityHash ? { identityHash } : {}), verbs });
 
 function newBinding(workspace) {
@@ -88,11 +97,13 @@ function newBinding(workspace) {
       const list = chosen.filter((c) => c.state === state).map((c) => `${c.resource}.${c.group || "core"}`);
       if (list.length) words.push(state === "Accepted" ? "--accept-permission-claim" : "--reject-permission-claim", list.join(","));
     }
-    replace(shown, command(kubectl(workspace, ...words)));
+    replace(shown, path.value.trim() && name.value.trim() && command(kubectl(workspace, ...words)));
   };
+  path.addEventListener("input", update);
+  name.addEventListener("input", update);
   const bind = act("Bind", async () => {
     await post(address(workspace, BINDINGS), object());
     say("Bound.");
   }, { problems, class: "primary" });
-  return h("details.panel", null, h("summary", null, "Bind an API"), h("div.toolbar", null, field("Workspace of the provider", path), field("Export", name)), claims, problems, h("div.actions", null, look, bind), shown);
+  return h("details.panel", null, h("summary", null, "Bind an API"), h("div.question", null, field("Workspace of the provider", path), field("Export", name)), claims, problems, h("div.actions", null, look, bind), shown);
 }

@@ -34,12 +34,13 @@ export async function show(main, place, signal) {
     if (kind.plural === "workspaces") await ready(workspace, name, signal);
     go(kind.plural === "workspaces" ? at.workspace(`${workspace}:${name}`) : at.object(workspace, kind, namespaceOf(result, kind), name));
   }, { problems, class: "primary" });
+  const same = h("div", null, command(kubectl(workspace, "create", "-f", "object.yaml", "--validate=strict")));
   replace(main, heading(`New ${kind.kind}`, workspace),
-    kind.plural === "workspaces" && quickWorkspace(workspace, area, key),
+    kind.plural === "workspaces" && quickWorkspace(workspace, area, key, (...words) => replace(same, command(kubectl(workspace, "create", "workspace", ...words)))),
     h("div.columns", null,
       h("div.editor", null, area, problems, h("div.actions", null, make, check), preview),
       h("div", null, h("h2", null, "Fields"), schema ? fieldList(resolve(schema.root, schema.all), schema.all, 0) : h("p.quiet", null, "The kind has no schema."))),
-    command(kubectl(workspace, "create", "-f", "object.yaml", "--validate=strict")));
+    same);
   if (kind.plural !== "workspaces") area.focus({ preventScroll: true });
 }
 
@@ -53,7 +54,7 @@ async function ready(workspace, name, signal) {
 }
 
 // Most workspaces need a name and a type only.
-function quickWorkspace(workspace, area, key) {
+function quickWorkspace(workspace, area, key, showCommand) {
   const name = h("input", { autocomplete: "off", spellcheck: "false", pattern: "[a-z0-9]([a-z0-9-]*[a-z0-9])?" });
   const types = h("select", null, h("option", { value: "" }, "the default type"));
   get(`${inWorkspace("root")}/apis/tenancy.kcp.io/v1alpha1/workspacetypes`).then((list) => {
@@ -64,6 +65,7 @@ function quickWorkspace(workspace, area, key) {
     if (types.value) object.spec = { type: { name: types.value.split(":").pop(), path: types.value.split(":").slice(0, -1).join(":") } };
     area.value = yaml(object);
     drafts.keep(key, area.value);
+    showCommand(name.value || "NAME", ...(types.value ? ["--type", types.value] : []));
   };
   name.addEventListener("input", update);
   types.addEventListener("change", update);

@@ -2,6 +2,7 @@
 
 import { h, replace } from "../core/dom.js";
 import { address, get, services, EXPORTS } from "../core/api.js";
+import { counted, again } from "../core/counted.js";
 import { at } from "../core/router.js";
 import { heading, loading, command, kubectl, problem, empty, plainTable, section, badge, age, size, number, conditions } from "../views/parts.js";
 import { claimInWords } from "../core/words.js";
@@ -38,13 +39,24 @@ async function showOne(main, workspace, name, signal) {
     section("Claims", (found.spec?.permissionClaims || []).length ? h("ul", null, found.spec.permissionClaims.map((c) => h("li", null, claimInWords(c)))) : h("p.quiet", null, "It claims nothing of its consumers.")),
     section("Conditions", conditions(found.status?.conditions)),
     command(`kubectl --server "$SERVER${services.consumers(workspace, name).split("/apis/")[0]}" get consumers`));
+  await showConsumers(consumers, workspace, name, signal);
+}
+
+async function showConsumers(place, workspace, name, signal) {
+  const path = services.consumers(workspace, name);
+  replace(place, loading("Counting what consumers hold"));
   try {
-    const list = await get(services.consumers(workspace, name), { signal });
-    const total = list.items.reduce((sum, c) => [sum[0] + c.status.objects, sum[1] + (c.status.bytes || 0)], [0, 0]);
-    replace(consumers, list.items.length ? [h("p", null, `${number(list.items.length)} workspaces hold ${number(total[0])} objects, ${size(total[1])}.`),
-      plainTable(["Workspace", "Binding", "Phase", "Objects", "Bytes", "Since"], list.items.map((c) => [h("a", { href: at.workspace(c.spec.path) }, c.spec.path), c.spec.binding, badge(c.status.phase), number(c.status.objects), size(c.status.bytes), age(c.metadata.creationTimestamp)]), "Consumers")]
-      : empty("No workspace binds this export yet.", h("p", null, h("code", null, `kubectl kcp bind apiexport ${workspace}:${name}`))));
+    const found = await counted(path, signal);
+    const { items } = found.list;
+    const [objects, bytes] = items.reduce((sum, c) => [sum[0] + c.status.objects, sum[1] + (c.status.bytes || 0)], [0, 0]);
+    const most = Math.max(1, ...items.map((c) => c.status.bytes || 0));
+    const share = (c) => h("meter", { min: 0, max: most, value: c.status.bytes || 0, "aria-label": `Share of ${c.spec.path}` });
+    const rows = [...items].sort((a, b) => (b.status.bytes || 0) - (a.status.bytes || 0)).map((c) => [h("a", { href: at.workspace(c.spec.path) }, c.spec.path), c.spec.binding, badge(c.status.phase), number(c.status.objects), size(c.status.bytes), share(c), age(c.metadata.creationTimestamp)]);
+    replace(place, items.length ? [h("p", null, `${number(items.length)} ${items.length === 1 ? "workspace holds" : "workspaces hold"} ${number(objects)} objects, ${size(bytes)}.`),
+      plainTable(["Workspace", "Binding", "Phase", "Objects", "Bytes", "Share", "Since"], rows, "Consumers")]
+      : empty("No workspace binds this export yet.", command(`kubectl kcp bind apiexport ${workspace}:${name}`)),
+    again(path, found, () => showConsumers(place, workspace, name, signal)));
   } catch (error) {
-    if (!signal.aborted) replace(consumers, problem(error, error.status === 403 && h("a.button", { href: at.why(workspace, { verb: "list", group: "apis.kcp.io", resource: "apiexports", subresource: "content", name }) }, "Why can’t I?")));
+    if (!signal.aborted) replace(place, problem(error, error.status === 403 && h("a.button", { href: at.why(workspace, { verb: "list", group: "apis.kcp.io", resource: "apiexports", subresource: "content", name }) }, "Why can’t I?")));
   }
 }

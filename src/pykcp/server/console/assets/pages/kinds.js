@@ -19,7 +19,7 @@ export async function show(main, { workspace }, signal) {
       groups.set(kind.group, [...(groups.get(kind.group) || []), kind]);
     }
     replace(list, [...groups].sort(([a], [b]) => order(a) - order(b) || a.localeCompare(b)).map(([group, members]) => h("section", null,
-      h("h2", null, group || "core"), h("ul.kinds", null, members.map((kind) => h("li", null, h("a", { href: at.list(workspace, kind) }, kind.kind), h("small", null, kind.plural)))))),
+      h("h2", null, group || "core"), h("ul.kinds", null, members.map((kind) => h("li", null, h("a", { href: at.list(workspace, kind) }, h("span", null, kind.kind), h("small", null, kind.plural))))))),
     !groups.size && empty("No kind matches."));
   }
   draw();

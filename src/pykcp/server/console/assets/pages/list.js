@@ -6,7 +6,7 @@ import { at, go } from "../core/router.js";
 import { heading, loading, command, kubectl, problem, empty, resourceWord } from "../views/parts.js";
 import { Rows } from "../views/rows.js";
 
-const HEIGHT = 32;
+const HEIGHT = 34;
 
 export async function show(main, place, signal) {
   const kind = await kindOf(place.workspace, place.group, place.version, place.plural);
@@ -111,8 +111,11 @@ class ObjectList {
     }
     if (!this.rows.element.isConnected) replace(this.body, this.rows.element);
     this.shown = this.columns.map((c, i) => [c, i]).filter(([c]) => !c.priority);
-    const tracks = [...(this.isWide() ? ["minmax(8rem, 1fr)"] : []), ...this.shown.map(([c]) => (c.name === "Name" ? "minmax(12rem, 2fr)" : "minmax(5rem, 1fr)"))];
-    this.rows.element.style.setProperty("--columns", tracks.join(" "));
+    const least = [...(this.isWide() ? [8] : []), ...this.shown.map(([c]) => (c.name === "Name" ? 12 : 5))];  // in rem
+    const { style } = this.rows.element;
+    style.setProperty("--columns", least.map((width) => `minmax(${width}rem, ${width > 8 ? 2 : 1}fr)`).join(" "));
+    style.setProperty("--least", `${least.reduce((sum, width) => sum + width + 0.75, 1.05)}rem`);
+    style.maxHeight = `${HEIGHT * (this.found.length + 1) + 3}px`;
     replace(this.head, this.isWide() && h("div", { role: "columnheader" }, "Namespace"), this.shown.map(([c, i]) => h("div", { role: "columnheader", "aria-sort": this.sort?.column === i ? (this.sort.sign > 0 ? "ascending" : "descending") : undefined },
       h("button.plain", { type: "button", title: c.description, onclick: () => { this.sort = { column: i, sign: this.sort?.column === i ? -this.sort.sign : 1 }; this.layOut(); } }, c.name))));
     this.rows.resize(this.found.length);

@@ -10,13 +10,13 @@ export function showSignIn(enter, trouble) {
   const problems = h("div", { role: "alert" });
   if (trouble) replace(problems, problem(new Error(trouble)));
   replace(document.getElementById("app"), h("main.sign-in", { id: "main" },
-    h("h1", null, "kcp"), h("p.quiet", null, `Sign in to ${location.host}`), problems, ...ways(enter, problems)));
+    h("header", null, h("span.mark"), h("h1", null, "kcp"), h("p.quiet", null, `Sign in to ${location.host}`)), problems, ...ways(enter, problems)));
   document.querySelector("input")?.focus();
 }
 
 function ways(enter, problems) {
   const input = h("input", { type: "password", autocomplete: "off", spellcheck: "false", name: "token", required: true });
-  const form = h("form", null, field("Token", input, "A bearer token, for example of a service account. It is kept until this tab is closed."), h("button.primary", { type: "submit" }, "Sign in with token"));
+  const form = h("form", null, field("Token", input, "A bearer token, for example of a service account. It is kept until this tab is closed."), h("button.wide", { type: "submit", class: session.config?.oidc ? "" : "primary" }, "Sign in with token"));
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     keepToken(input.value.trim());

@@ -3,12 +3,11 @@
 import { h, replace, say } from "../core/dom.js";
 import { get, post, services } from "../core/api.js";
 import { at, go } from "../core/router.js";
-import { heading, loading, command, kubectl, problem, empty, plainTable, act, age, number } from "../views/parts.js";
+import { heading, loading, command, kubectl, problem, empty, plainTable, confirmed, age, number } from "../views/parts.js";
 
 export async function show(main, { workspace }, signal) {
   const head = heading("Trash", `Deleted workspaces of ${workspace}`);
   replace(main, head, loading());
-  const problems = h("div");
   let list;
   try {
     list = await get(services.trash(workspace), { signal });
@@ -19,14 +18,20 @@ export async function show(main, { workspace }, signal) {
     return;
   }
   if (signal.aborted) return;
-  const restore = (item, isWhole) => async () => {
-    const query = new URLSearchParams({ cluster: item.cluster, ...(isWhole ? { recursive: "true" } : {}) });
-    await post(services.trash(workspace, `/${item.name}/undelete?${query}`), {});
-    say(`${item.name} is restored.`);
-    go(at.workspace(item.path));
-  };
-  replace(main, head, problems, list.items.length ? plainTable(["Name", "Type", "Deleted", "Kept until", "Below it", ""], list.items.map((item) => [
+  const restore = (item, isWhole) => h("button.small", {
+    type: "button", class: isWhole ? "ghost" : "",
+    onclick: () => confirmed(`Restore ${item.name}?`, h("p", null, isWhole ? `The workspace is restored with its content and the ${number(item.children)} workspaces below it.` : "The workspace is restored with its content, as it was when it was deleted."), {
+      label: "Restore", commandText: `kubectl ws undelete :${item.path}${isWhole ? " --recursive" : ""}`,
+      work: async () => {
+        const query = new URLSearchParams({ cluster: item.cluster, ...(isWhole ? { recursive: "true" } : {}) });
+        await post(services.trash(workspace, `/${item.name}/undelete?${query}`), {});
+        say(`${item.name} is restored.`);
+        go(at.workspace(item.path));
+      },
+    }),
+  }, isWhole ? "Restore all" : "Restore");
+  replace(main, head, list.items.length ? plainTable(["Name", "Type", "Deleted", "Kept until", "Below it", ""], list.items.map((item) => [
     item.name, item.type, age(item.deletedAt), new Date(item.expiresAt).toLocaleString(), number(item.children),
-    h("div.actions", null, act("Restore", restore(item, false), { problems, class: "small" }), item.children > 0 && act("Restore all", restore(item, true), { problems, class: "small ghost", title: "With the workspaces below it" }))]), "Deleted workspaces")
-    : empty("The trash is empty."), command(kubectl("", "ws", `:${workspace}`) + " && kubectl ws undelete NAME"));
+    h("div.actions", null, restore(item, false), item.children > 0 && restore(item, true))]), "Deleted workspaces")
+    : empty("The trash is empty.", h("p", null, "Deleted workspaces are kept here for a while and can be restored.")), command(kubectl(workspace, "ws", "trash")));
 }

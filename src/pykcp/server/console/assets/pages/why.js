@@ -3,7 +3,7 @@
 import { h, replace, field } from "../core/dom.js";
 import { kinds, post, services } from "../core/api.js";
 import { session } from "../core/session.js";
-import { heading, command, act, section, badge, plainTable, problem } from "../views/parts.js";
+import { heading, command, kubectl, act, section, badge, plainTable, problem } from "../views/parts.js";
 import { document as yaml } from "../core/yaml.js";
 
 const VERBS = ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "bind", "use", "access"];
@@ -31,7 +31,7 @@ export async function show(main, { workspace, query }, signal) {
     if (!resource.value.trim()) throw Object.assign(new Error("Name a resource, or a path that begins with a slash."), { reason: "Incomplete" });
     const kind = { apiVersion: "access.pykcp.dev/v1alpha1", kind: "AccessExplanation", spec: spec() };
     const found = await post(services.access(workspace, "accessexplanations"), kind, { signal });
-    replace(answer, explained(found.status), command(`kubectl create --raw ${services.access(workspace, "accessexplanations")} -f why.yaml`), h("details", null, h("summary", null, "why.yaml"), h("pre.yaml", null, yaml(kind))));
+    replace(answer, explained(found.status), command(kubectl(workspace, ...asWords(kind.spec))), h("details", null, h("summary", null, "As a request"), command(`kubectl create --raw ${services.access(workspace, "accessexplanations")} -f why.yaml`), h("pre.yaml", { tabindex: "0" }, yaml(kind))));
   };
   const who = async () => {
     const { resourceAttributes, nonResourceAttributes } = spec();
@@ -47,6 +47,12 @@ export async function show(main, { workspace, query }, signal) {
       h("div.actions", null, button, act("Who can?", who, { problems }))),
     problems, answer);
   if (resource.value) button.click();
+}
+
+function asWords({ resourceAttributes: asked, nonResourceAttributes: other, user, groups }) {
+  const resource = asked && [asked.resource, asked.group].filter(Boolean).join(".") + (asked.subresource ? `/${asked.subresource}` : "");
+  const what = asked ? [asked.verb, resource, asked.name, ...(asked.namespace ? ["-n", asked.namespace] : ["-A"])] : [other.verb, other.path];
+  return ["ws", "why", ...what, ...(user ? ["--as", user] : []), ...(groups || []).flatMap((g) => ["--as-group", g])];
 }
 
 const strip = (object) => Object.fromEntries(Object.entries(object).filter(([, v]) => v));

@@ -30,7 +30,7 @@ export const resourceWord = (kind) => (kind.group ? `${kind.plural}.${kind.group
 export const loading = (what = "Loading") => h("p.quiet.loading", { role: "status" }, `${what}…`);
 
 export function empty(title, ...hints) {
-  return h("div.empty", null, h("p.empty-title", null, title), hints);
+  return h("div.empty", null, h("div.empty-mark", { "aria-hidden": "true" }), h("p.empty-title", null, title), hints);
 }
 
 const NEXT = {
@@ -121,6 +121,17 @@ export function dialog(title, content, actions = []) {
   document.getElementById("overlays").append(element);
   element.showModal();
   return element;
+}
+
+// Asks before something is done: what it means, and the command that does the same.
+export function confirmed(title, content, { label, commandText, work, tone = "primary" }) {
+  const problems = h("div");
+  const button = act(label, async () => {
+    await work();
+    element.close();
+  }, { problems, class: tone });
+  const element = dialog(title, [content, problems, command(commandText)], [button]);
+  button.focus();
 }
 
 // Runs work for a button: it is disabled meanwhile, and an error is shown next to it.

@@ -36,12 +36,13 @@ export class Shell {
   }
 
   bar() {
-    return h("header.bar", null, this.menu, h("a.brand", { href: "#/" }, "kcp"), this.path,
+    return h("header.bar", null, this.menu, h("a.brand", { href: "#/" }, h("span.mark"), "kcp"), this.path,
       h("button.search", { type: "button", onclick: () => this.palette(), "aria-keyshortcuts": "Control+K" }, h("span", null, "Search"), h("kbd", null, "Ctrl K")),
       h("a.button.ghost", { href: at.admin() }, "Admin"),
       h("button.ghost", { type: "button", onclick: toggleTheme, "aria-label": "Light or dark" }, "◐"),
-      h("details.user", null, h("summary", null, session.user.username),
+      h("details.user", null, h("summary", null, h("span.avatar", { "aria-hidden": "true" }, session.user.username.replace(/^system:/, "").slice(0, 1).toUpperCase()), h("span.user-name", null, session.user.username)),
         h("div.user-menu", null, h("p.quiet", null, `Groups: ${(session.user.groups || []).join(", ")}`),
+          h("p", null, h("a", { href: at.admin() }, "Administration")),
           h("button", { type: "button", onclick: () => { forget(true); location.replace("/console/"); location.reload(); } }, "Sign out"))));
   }
 

@@ -5,7 +5,8 @@ import { get, follow, services, inWorkspace, WORKSPACES } from "../core/api.js";
 import { Rows } from "./rows.js";
 import { problem } from "./parts.js";
 
-const PAGE = 1000;
+const PAGE = 500;
+const LONG_PAGE = 2000;  // of a workspace with many children, without the number of their children
 const HEIGHT = 28;
 const EVENTS = `/apis/${WORKSPACES.group}/${WORKSPACES.version}/${WORKSPACES.plural}`;
 
@@ -14,10 +15,24 @@ class Node {
     this.parent = parent;
     this.depth = parent ? parent.depth + 1 : 0;
     this.update(item);
-    this.children = null;  // by name, once they are loaded
-    this.order = [];
+    this.children = null;  // by name, once the first are loaded
+    this.order = [];  // their names, sorted
     this.isOpen = false;
-    this.isLoading = false;
+    this.loading = null;  // a promise
+    this.gone = null;  // names that were deleted while they are loaded
+  }
+
+  add(child) {
+    const { name } = child;
+    const last = this.order.length - 1;
+    if (last < 0 || this.order[last] < name) this.order.push(name);
+    else this.order.splice(position(this.order, name), 0, name);
+    this.children.set(name, child);
+  }
+
+  drop(name) {
+    this.gone?.add(name);
+    if (this.children.delete(name)) this.order.splice(position(this.order, name), 1);
   }
 
   update(item) {
@@ -32,7 +47,7 @@ class Node {
   }
 
   get mayOpen() {
-    return this.children ? this.order.length > 0 || this.isLoading : this.count !== 0 && !this.mount && this.phase !== "Scheduling";
+    return this.children ? this.order.length > 0 || Boolean(this.loading) : this.count !== 0 && !this.mount && this.phase !== "Scheduling";
   }
 }
 
@@ -101,47 +116,55 @@ export class Tree {
     }
   }
 
-  // Load the children of a node; returns the version to watch from.
-  async load(node) {
-    node.isLoading = true;
-    const known = new Map();
+  // Load the children of a node, once at a time; returns the version to watch from.
+  load(node) {
+    node.loading ||= this.read(node).finally(() => { node.loading = null; this.layOut(); });
+    return node.loading;
+  }
+
+  async read(node) {
+    const isFirst = !node.children;
+    const seen = isFirst ? null : new Set();
     let version = "";
     let token = "";
+    node.children ||= new Map();
+    node.gone = new Set();
     try {
       do {
         const query = { depth: 1, limit: PAGE };
-        if (token) query.continue = token;
+        if (token) Object.assign(query, { continue: token, limit: LONG_PAGE, counts: "false" });
         const page = await get(services.tree(node.path, query), { signal: this.ending.signal });
         version ||= page.metadata.resourceVersion;
         token = page.metadata.continue || "";
         for (const item of page.items || []) {
-          const old = node.children?.get(item.name);
-          if (old) old.update(item);
-          const child = old || new Node(node, item);
-          known.set(item.name, child);
-          if (child.cluster) this.byCluster.set(child.cluster, child);
+          seen?.add(item.name);
+          if (!node.gone.has(item.name)) this.learn(node, item);
         }
-        if (!node.children || node.order.length < known.size) this.adopt(node, known);
+        node.count = node.order.length;
+        node.problem = null;
+        this.layOut();
       } while (token);
-      this.adopt(node, known);
-      if (node === this.root) for (const child of known.values()) if (child.isOpen) this.load(child);
+      if (seen) for (const name of [...node.order]) if (!seen.has(name)) node.drop(name);
+      node.count = node.order.length;
+      if (node === this.root) for (const child of node.children.values()) if (child.isOpen) this.load(child);
     } catch (error) {
       if (error.name === "AbortError") return version;
-      if (node !== this.root) { node.problem = error; node.children ||= new Map(); }
+      if (isFirst && !node.order.length) { node.children = null; node.isOpen = node === this.root; }
+      if (node !== this.root) node.problem = error;
       else if (error.status === 403) { this.note(error); return "0"; }
       else throw error;
     } finally {
-      node.isLoading = false;
-      this.layOut();
+      node.gone = null;
     }
     return version;
   }
 
-  adopt(node, known) {
-    node.children = new Map(known);
-    node.order = [...known.keys()];  // the server sorts them
-    node.count = node.order.length;
-    this.layOut();
+  learn(parent, item) {
+    let child = parent.children.get(item.name);
+    if (child) child.update(item);
+    else parent.add(child = new Node(parent, item));
+    if (child.cluster) this.byCluster.set(child.cluster, child);
+    return child;
   }
 
   onEvent({ type, object }) {
@@ -154,24 +177,17 @@ export class Tree {
       this.layOut();
       return;
     }
-    if (type === "DELETED") {
-      parent.children.delete(name);
-      parent.order = parent.order.filter((n) => n !== name);
-    } else {
+    if (type === "DELETED") parent.drop(name);
+    else {
       const kind = object.spec?.type;
-      const item = {
+      parent.gone?.delete(name);
+      const isNew = !parent.children.has(name);
+      const child = this.learn(parent, {
         name, path: `${parent.path}:${name}`, cluster: object.spec?.cluster, type: kind ? `${kind.path}:${kind.name}` : "",
         phase: object.status?.phase, mount: object.spec?.mount, deletionTimestamp: object.metadata.deletionTimestamp,
-      };
-      const old = parent.children.get(name);
-      if (old) old.update(item);
-      else {
-        const made = new Node(parent, item);
-        made.count = 0;
-        parent.children.set(name, made);
-        parent.order.splice(position(parent.order, name), 0, name);
-      }
-      if (item.cluster) this.byCluster.set(item.cluster, parent.children.get(name));
+      });
+      if (isNew) child.count = 0;
+      else { this.rows.refresh(); return; }  // nothing moves
     }
     parent.count = parent.order.length;
     this.layOut();
@@ -203,7 +219,7 @@ export class Tree {
     const stack = [top];
     while (stack.length) {
       const node = stack.pop();
-      if (node.path.toLowerCase().includes(text)) this.flat.push(node);
+      if (node.path.includes(text)) this.flat.push(node);  // paths are lower case
       if (!node.children) continue;
       for (let i = node.order.length - 1; i >= 0; i--) stack.push(node.children.get(node.order[i]));
     }
@@ -214,7 +230,7 @@ export class Tree {
     const stack = [this.root];
     while (stack.length && found.length < most) {
       const node = stack.pop();
-      if (node.path.toLowerCase().includes(text)) found.push(node);
+      if (node.path.includes(text)) found.push(node);
       if (node.children) for (const child of node.children.values()) stack.push(child);
     }
     return found;
@@ -223,7 +239,7 @@ export class Tree {
   toggle(node, isOpen = !node.isOpen) {
     if (isOpen && !node.mayOpen) return;
     node.isOpen = isOpen;
-    if (isOpen && !node.children && !node.isLoading) this.load(node);
+    if (isOpen && !node.children) this.load(node).catch((error) => this.note(error));
     this.layOut();
   }
 
@@ -239,8 +255,8 @@ export class Tree {
     if (names.shift() !== "root" || !this.root) return;
     let node = this.root;
     for (const name of names) {
-      if (!node.children) await this.load(node);
       node.isOpen = true;
+      if (!node.children?.has(name) && (node.loading || !node.children)) await this.load(node).catch(() => {});
       node = node.children?.get(name);
       if (!node || this.current !== path) { this.layOut(); return; }
     }
@@ -257,7 +273,9 @@ export class Tree {
     const mark = node.mayOpen && !isFiltered ? (node.isOpen ? "▾" : "▸") : "";
     const phase = node.isDeleting ? "Terminating" : node.phase;
     const element = h("div.tree-row", {
-      role: "treeitem", "aria-level": node.depth + 1, "aria-selected": String(node.path === this.current),
+      role: "treeitem", "aria-level": isFiltered ? 1 : node.depth + 1,
+      "aria-setsize": isFiltered ? this.flat.length : node.parent?.order.length || 1,
+      "aria-posinset": isFiltered ? index + 1 : node.parent ? position(node.parent.order, node.name) + 1 : 1, "aria-selected": String(node.path === this.current),
       "aria-expanded": node.mayOpen ? String(node.isOpen) : undefined, id: `ws-${index}`,
       class: `${node.path === this.current ? "current" : ""} ${index === this.focus ? "focused" : ""}`,
       title: [node.path, node.type, phase].filter(Boolean).join("\n"),

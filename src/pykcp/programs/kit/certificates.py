@@ -1,25 +1,48 @@
-"""The certificates that a shard uses, and until when they are valid: `/debug/certificates`."""
+"""The certificates that a program uses, and until when they are valid: `/debug/certificates`."""
 
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import Protocol
 
 import orjson
 
 from pykcp.auth.certificates import load_certificates
 from pykcp.auth.files import CredentialError
-from pykcp.programs.shard.settings import ShardSettings
+from pykcp.programs.kit.groups.client_ca import ClientCAOptions
+from pykcp.programs.kit.groups.request_header import RequestHeaderOptions
+from pykcp.programs.kit.groups.root_directory import RootDirectoryOptions
+from pykcp.programs.kit.groups.serving import ServingOptions
 from pykcp.types import Object
 
+NamedFile = tuple[str, pathlib.Path]
+"""What a certificate is used for, and where it is."""
 
-def describe_certificates(settings: ShardSettings, serving: pathlib.Path) -> str:
+
+class CertificateSettings(Protocol):
+    """Of programs that serve."""
+
+    @property
+    def generic(self) -> RootDirectoryOptions: ...
+    @property
+    def serving(self) -> ServingOptions: ...
+    @property
+    def client_ca(self) -> ClientCAOptions: ...
+    @property
+    def request_header(self) -> RequestHeaderOptions: ...
+
+
+def describe_certificates(
+    settings: CertificateSettings, serving: pathlib.Path, more: Iterable[NamedFile] = ()
+) -> str:
     """As JSON, read from the files as they are now."""
-    items = [item for use, path in _files(settings, serving) for item in _read(use, path)]
+    files = [*_files(settings, serving), *more]
+    items = [item for use, path in files for item in _read(use, path)]
     return orjson.dumps({"items": items}, option=orjson.OPT_INDENT_2).decode() + "\n"
 
 
-def _files(settings: ShardSettings, serving: pathlib.Path) -> Iterator[tuple[str, pathlib.Path]]:
+def _files(settings: CertificateSettings, serving: pathlib.Path) -> Iterator[NamedFile]:
     yield "serving", serving
     for pair in settings.serving.tls_sni_cert_key:
         yield "serving (SNI)", pathlib.Path(pair.partition(",")[0])
