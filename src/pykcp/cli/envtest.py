@@ -34,8 +34,8 @@ _PASSED = frozenset((
     "oidc-username-prefix", "requestheader-allowed-names", "requestheader-client-ca-file",
     "requestheader-extra-headers-prefix", "requestheader-group-headers",
     "requestheader-username-headers", "secure-port", "service-account-issuer",
-    "service-account-key-file", "service-account-signing-key-file", "tls-cert-file",
-    "tls-private-key-file", "token-auth-file", "v",
+    "service-account-key-file", "service-account-signing-key-file", "service-cluster-ip-range",
+    "service-node-port-range", "tls-cert-file", "tls-private-key-file", "token-auth-file", "v",
 ))  # fmt: skip
 """Flags of kube-apiserver that `kcp start` has, too. Others have no meaning here."""
 
@@ -77,6 +77,7 @@ def server_words(words: Sequence[str]) -> list[str]:
     out = [
         f"--root-directory={given.get('cert-dir') or '.kcp'}",
         f"--kubernetes-cluster={CLUSTER}",
+        "--run-kubernetes-controllers=false",
     ]
     return out + [f"--{name}={value}" for name, value in given.items() if name in _PASSED]
 

@@ -26,7 +26,11 @@ from pykcp.registry.conversion.review import ConversionFailed, Post
 from pykcp.registry.conversion.webhook import StorageConversion
 from pykcp.registry.indexes.entries import OF_KIND, index_entries
 from pykcp.registry.keys import object_key, resource_prefix
-from pykcp.registry.traits import IGNORES_DEPENDENTS, RETURNS_DELETED
+from pykcp.registry.traits import (
+    IGNORES_DEPENDENTS,
+    KUBERNETES_RETURNS_DELETED,
+    RETURNS_DELETED,
+)
 from pykcp.registry.verbs.admitting import Admission
 from pykcp.registry.watch.hub import WatchHub
 from pykcp.registry.watch.selection import Selection, select, select_in_steps
@@ -153,7 +157,9 @@ class Resource:
         self._index = OF_KIND.get(definition.strategy)
         self.rules = rules
         name = (self.group, self.plural)
-        self.returns_deleted = name in RETURNS_DELETED
+        self.returns_deleted = name in RETURNS_DELETED or (
+            definition.is_kubernetes and name in KUBERNETES_RETURNS_DELETED
+        )
         """DELETE answers with the object rather than with a Status."""
         self.collects_garbage = name not in IGNORES_DEPENDENTS
         """Propagation policies mean something for this kind."""

@@ -203,3 +203,21 @@ def test_help(assets: pathlib.Path) -> None:
         [assets / "kube-apiserver", "--help"], env=environment(), capture_output=True, check=False
     )
     assert done.returncode == 0
+
+
+def test_nothing_but_the_server_creates_or_deletes(masters: TestClient) -> None:
+    """As with kube-apiserver alone: no default accounts, no garbage collection, protected claims."""
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "bare"}}
+    assert masters.post("/api/v1/namespaces", namespace).status == 201
+    owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "missing", "uid": "1-2-3"}
+    owned = {"name": "owned", "ownerReferences": [owner]}
+    objects = "/api/v1/namespaces/bare/configmaps"
+    assert masters.post(objects, {"metadata": owned}).status == 201
+    account = {"metadata": {"name": "default"}}
+    assert masters.post("/api/v1/namespaces/bare/serviceaccounts", account).status == 201
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    kind = {"apiVersion": "v1", "kind": "PersistentVolumeClaim"}
+    claim = {**kind, "metadata": {"name": "claim"}, "spec": spec}
+    made = masters.post("/api/v1/namespaces/bare/persistentvolumeclaims", claim).json
+    assert made["metadata"]["finalizers"] == ["kubernetes.io/pvc-protection"]
+    assert [one["metadata"]["name"] for one in masters.get(objects).json["items"]] == ["owned"]

@@ -2,33 +2,14 @@
 
 from __future__ import annotations
 
-import pathlib
-from collections.abc import Iterator
-
 import pytest
 
-from pykcp.testing.apis import BINDINGS, binding
-from pykcp.testing.client import TestClient, eventually
-from pykcp.testing.server import server
-from pykcp.testing.workspaces import inside, make_workspace
+from pykcp.testing.client import TestClient
 from pykcp.types import Object
 
 PODS = "/api/v1/namespaces/default/pods"
 BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
-
-
-@pytest.fixture(scope="module")
-def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
-    directory: pathlib.Path = tmp_path_factory.mktemp("kubernetes")
-    with server("--batteries-included=+kubernetes", directory=directory) as shard:
-        root = shard.client(cluster="root")
-        make_workspace(root, "demo")
-        client = inside(root, "demo")
-        assert client.get(PODS).status == 404
-        client.post(BINDINGS, binding("kubernetes", "kubernetes", "root"))
-        eventually(lambda: client.get(PODS).status == 200)
-        yield client
 
 
 def pod(name: str, **spec: object) -> Object:

@@ -50,12 +50,14 @@ def make(
     event_ttl: float,
     quotas: Quotas,
     bound: Callable[[str], Sequence[ResourceDefinition]] = lambda _: (),
+    for_content: bool = True,
     clock: Callable[[], float] = time.time,
 ) -> list[ControllerSpec]:
     """All of them; `join` them and set them going.
 
     `make_client` makes a client for a user, `quotas` are those by which admission counts,
-    `bound` is what the bindings of a cluster bring.
+    `bound` is what the bindings of a cluster bring, `for_content`: with those that create and delete
+    content of namespaces by themselves.
     """
     kinds = ServedKinds(directory)
     counted = metrics
@@ -64,11 +66,15 @@ def make(
         return make_client(f"system:serviceaccount:kube-system:{name}")
 
     tokens = TokenSecrets(lister, client(token_secrets.NAME), sign_token, ca_bundle, counted)
-    made: list[ControllerSpec] = [
-        Namespaces(lister, client(namespaces.NAME), kinds, Timestamps(clock), counted),
-        GarbageCollector(lister, client(garbage.NAME), kinds, Timestamps(clock), counted),
-        DefaultAccounts(lister, client(default_accounts.NAME), counted),
-        RootCA(lister, client(root_ca.NAME), ca_bundle, counted, tokens.look_at),
+    made: list[ControllerSpec] = []
+    if for_content:
+        made = [
+            Namespaces(lister, client(namespaces.NAME), kinds, Timestamps(clock), counted),
+            GarbageCollector(lister, client(garbage.NAME), kinds, Timestamps(clock), counted),
+            DefaultAccounts(lister, client(default_accounts.NAME), counted),
+            RootCA(lister, client(root_ca.NAME), ca_bundle, counted, tokens.look_at),
+        ]
+    made += [
         tokens,
         RoleAggregation(client(role_aggregation.NAME), counted),
         PolicyStatus(client(policy_status.NAME), directory, counted),

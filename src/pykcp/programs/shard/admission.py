@@ -37,6 +37,14 @@ from pykcp.admission.plugins.kcp.shard import ShardAddresses
 from pykcp.admission.plugins.kcp.workspace import WorkspaceRules
 from pykcp.admission.plugins.kcp.workspace_type import WorkspaceTypeRules
 from pykcp.admission.plugins.kcp.workspace_type_exists import WorkspaceTypeExists
+from pykcp.admission.plugins.kubernetes.defaults import (
+    DefaultClass,
+    NodeTaints,
+    PodPriority,
+    PodRuntime,
+    VolumeProtection,
+)
+from pykcp.admission.plugins.kubernetes.services import ServiceAddresses
 from pykcp.admission.plugins.namespace_lifecycle import NamespaceLifecycle
 from pykcp.admission.plugins.object_count import ObjectCountLimit
 from pykcp.admission.plugins.reserved_crds import ReservedCRDAnnotations, ReservedCRDGroups
@@ -44,6 +52,7 @@ from pykcp.admission.plugins.resource_quota import Quotas, ResourceQuota
 from pykcp.admission.plugins.role_escalation import RoleEscalation
 from pykcp.admission.tenants import TenantAdmission
 from pykcp.auth.authz.chain import Authorizer
+from pykcp.machinery.resources import GroupVersionResource
 from pykcp.programs.shard.stages.access import AccessStage
 from pykcp.programs.shard.stages.catalog import CatalogStage
 from pykcp.programs.shard.stages.foundation import Foundation
@@ -53,6 +62,9 @@ from pykcp.storage.interface import Store
 
 if TYPE_CHECKING:
     from pykcp.admission.policies.remote_params import RemoteParams
+
+_CLAIMS = GroupVersionResource("", "v1", "persistentvolumeclaims")
+_INGRESSES = GroupVersionResource("networking.k8s.io", "v1", "ingresses")
 
 
 def install_admission(
@@ -84,11 +96,13 @@ def install_admission(
         APIBindingDeletionFinalizer(),
         PermissionClaims(AcceptedClaims(store), lookup),
         PathAnnotation(lookup),
+        PodPriority(store),
+        ServiceAddresses(store, base.settings.generic.service_ranges),
     )
     clusters = LogicalClusterLimit(store, lookup, base.settings.shard.shard_name)
     limits: list[Validating] = [object_count, clusters, ResourceQuota(store, quotas)]
     catalog.admission.install(
-        _mutating(store, tenants, both),
+        _mutating(store, tenants, both, _bare(base)),
         _validating(store, catalog, access.authorizer, tenants, both, limits),
     )
     return quotas
@@ -104,9 +118,18 @@ class _InBothPhases(NamedTuple):
     binding_finalizer: APIBindingDeletionFinalizer
     claims: PermissionClaims
     paths: PathAnnotation
+    priorities: PodPriority
+    addresses: ServiceAddresses
 
 
-def _mutating(store: Store, tenants: TenantAdmission, both: _InBothPhases) -> list[Mutating]:
+def _bare(base: Foundation) -> list[Mutating]:
+    """What is for a server without the controllers of Kubernetes only."""
+    return [] if base.settings.generic.run_kubernetes_controllers else [VolumeProtection()]
+
+
+def _mutating(
+    store: Store, tenants: TenantAdmission, both: _InBothPhases, more: Sequence[Mutating]
+) -> list[Mutating]:
     return [
         NamespaceLifecycle(store),
         both.workspaces,
@@ -116,11 +139,18 @@ def _mutating(store: Store, tenants: TenantAdmission, both: _InBothPhases) -> li
         both.clusters,
         both.bindings,
         both.binding_finalizer,
+        both.priorities,
+        PodRuntime(store),
+        NodeTaints(),
+        *more,
+        DefaultClass(store, "DefaultStorageClass", _CLAIMS),
+        DefaultClass(store, "DefaultIngressClass", _INGRESSES),
         tenants.mutating_webhooks,
         tenants.mutating_policies,
         ReservedNames(),
         both.claims,
         both.paths,
+        both.addresses,
     ]
 
 
@@ -160,6 +190,7 @@ def _validating(
         APIExportRules(),
         both.bindings,
         both.binding_finalizer,
+        both.priorities,
         APIExportEndpointSliceRules(lookup, authorizer),
         tenants.validating_policies,
         tenants.validating_webhooks,
@@ -173,4 +204,5 @@ def _validating(
         WorkspaceProtection(protected, others),
         LogicalClusterProtection(protected, others),
         ClusterAssignment(authorizer),
+        both.addresses,  # the last one: what it claims is written next
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from pykcp.machinery.kcp import clusters
 from pykcp.programs.kit.checks import (
@@ -17,6 +18,9 @@ from pykcp.programs.kit.checks import (
 from pykcp.programs.kit.flags import ignored
 from pykcp.programs.kit.groups.root_directory import RootDirectoryOptions
 from pykcp.programs.kit.options import OptionGroup, option
+
+if TYPE_CHECKING:
+    from pykcp.apis.kube.workloads.service_addresses import ServiceRanges
 
 
 def _load_mini_mappings(path: str) -> None:
@@ -66,6 +70,18 @@ class GenericOptions(RootDirectoryOptions):
         "Logical cluster that is served at the root of the URL, as by kube-apiserver, with Kubernetes' kinds for workloads but without their controllers. For tests of programs that know only Kubernetes.",
         "",
     )
+    service_cluster_ip_range: str = option(
+        "Addresses that services of Kubernetes' kinds get as cluster IPs, in each logical cluster anew.",
+        "10.0.0.0/16",
+    )
+    service_node_port_range: str = option(
+        "Ports that services of Kubernetes' kinds get as node ports, in each logical cluster anew.",
+        "30000-32767",
+    )
+    run_kubernetes_controllers: bool = option(
+        "Run the controllers of kube-controller-manager that delete namespaces with their content, collect owned objects, and give namespaces a default service account and the ConfigMap kube-root-ca.crt. Without them, a server is as bare as kube-apiserver alone.",
+        True,
+    )
     run_controllers: bool = option("Run the controllers in this process.", True)
     external_hostname: str = option("Host name under which clients reach this server.", "")
 
@@ -74,8 +90,25 @@ class GenericOptions(RootDirectoryOptions):
         cluster = self.kubernetes_cluster
         if cluster and not clusters.is_name(cluster):
             yield f'--kubernetes-cluster: "{cluster}" is not the name of a logical cluster'
+        yield from self._range_problems()
         if unknown := self.batteries.difference(BATTERIES):
             yield f"--batteries-included: unknown batteries {sorted(unknown)}, known are {sorted(BATTERIES)}"
+
+    def _range_problems(self) -> Iterator[str]:
+        default = type(self)()
+        given = (self.service_cluster_ip_range, self.service_node_port_range)
+        if given == (default.service_cluster_ip_range, default.service_node_port_range):
+            return  # correct, and nothing needs to be imported for it
+        try:
+            self.service_ranges()
+        except ValueError as error:
+            yield f"--service-cluster-ip-range or --service-node-port-range: {error}"
+
+    def service_ranges(self) -> ServiceRanges:
+        """Where services get their addresses from."""
+        from pykcp.apis.kube.workloads.service_addresses import read_ranges
+
+        return read_ranges(self.service_cluster_ip_range, self.service_node_port_range)
 
     @property
     def batteries(self) -> frozenset[str]:

@@ -234,7 +234,8 @@ class running_shard:  # noqa: N801  # used as `async with running_shard(settings
         if self._settings.generic.kubernetes_cluster:
             from pykcp.programs.shard.bootstrap.kubernetes import bootstrap_kubernetes
 
-            await bootstrap_kubernetes(client, self._settings.generic.kubernetes_cluster)
+            generic = self._settings.generic
+            await bootstrap_kubernetes(client, generic.kubernetes_cluster, generic.service_ranges())
         if self._settings.shard.is_root and "kubernetes" in self._settings.generic.batteries:
             from pykcp.programs.shard.bootstrap.kubernetes import bootstrap_export
 

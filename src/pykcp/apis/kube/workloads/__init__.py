@@ -1,7 +1,7 @@
 """Kubernetes' kinds for workloads (pods, deployments, services, …) as CustomResourceDefinitions.
 
-The server has no controllers for them: pods are not run, services get no addresses. They are for
-workspaces that describe workloads, and for tests of programs that use these kinds.
+The server has no controllers for them: pods are not run. They are for workspaces that describe
+workloads, and for tests of programs that use these kinds.
 
 Types of fields come from the tables of protobuf messages; the tables here add what those do not
 say: which messages are resources, required fields, lists that are merged by key, and defaults.

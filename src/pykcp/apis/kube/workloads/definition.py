@@ -21,6 +21,7 @@ _POD: tuple[Subresource, ...] = (
     Subresource("exec", "PodExecOptions", _CONNECTED),
     Subresource("log", "Pod", ("get",)),
     Subresource("portforward", "PodPortForwardOptions", _CONNECTED),
+    Subresource("resize", "Pod", _CHANGED),
 )
 STREAMED = frozenset(("attach", "exec", "log", "portforward"))
 """Subresources that a kubelet answers."""

@@ -30,6 +30,7 @@ _GROUPS = ("initContainers", "containers")
 _TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _TOLERATED_SECONDS = 300
 _TOKEN_SECONDS = 3600
+_COMPUTING = ("cpu", "memory")
 
 
 def default_template(obj: Object, *path: str) -> None:
@@ -97,6 +98,49 @@ def admit_pod(pod: Object, _: Facts) -> None:
     pod["status"] = {"phase": "Pending", "qosClass": quality_of_service(spec)}
 
 
+def resized(spec: Object, given: Object) -> Object:
+    """The spec of a pod with the resources of another one, container by container."""
+    made = {**spec}
+    for group in _GROUPS:
+        wanted = {one.get("name"): one for one in given.get(group) or ()}
+        if spec.get(group):
+            made[group] = [_resized(one, wanted.get(one.get("name"), one)) for one in spec[group]]
+    return made
+
+
+def _resized(container: Object, wanted: Object) -> Object:
+    made = {**container}
+    for name in ("resources", "resizePolicy"):
+        if name in wanted:
+            made[name] = wanted[name]
+        else:
+            made.pop(name, None)
+    return made
+
+
+def resize_errors(new: Object, old: Object) -> list[FieldError]:
+    """The class of a pod stays, and only its CPU and memory change."""
+    spec, earlier = new.get("spec") or {}, old.get("spec") or {}
+    errors = []
+    quality = quality_of_service(earlier)
+    if quality_of_service(spec) != quality:
+        errors.append(
+            invalid("spec", quality, "Pod QOS Class may not change as a result of resizing")
+        )
+    pairs = zip(_containers(spec, *_GROUPS), _containers(earlier, *_GROUPS), strict=False)
+    if any(_other_resources(one) != _other_resources(before) for one, before in pairs):
+        errors.append(forbidden("spec", "only cpu and memory resources are mutable"))
+    return errors
+
+
+def _other_resources(container: Object) -> Object:
+    resources = container.get("resources") or {}
+    return {
+        group: {k: v for k, v in (resources.get(group) or {}).items() if k not in _COMPUTING}
+        for group in ("limits", "requests")
+    }
+
+
 def _tolerates(toleration: Object, taint: str) -> bool:
     return toleration.get("key") in (taint, None, "") and toleration.get("effect") in (
         "NoExecute",
@@ -131,7 +175,7 @@ def quality_of_service(spec: Object) -> str:
 def _computing(amounts: Object | None) -> Object:
     """The amounts of CPU and memory, as numbers that can be compared."""
     found = {}
-    for name in ("cpu", "memory"):
+    for name in _COMPUTING:
         try:
             amount = parse(str((amounts or {}).get(name, "0")))
         except QuantityError:

@@ -220,6 +220,15 @@ def _subresources(base: KindRules, group: str, plural: str) -> dict[str, KindRul
             made["ephemeralcontainers"] = replace(
                 status, prepare_for_update=_only_ephemeral_containers, unconditional_update=True
             )
+            made["resize"] = replace(
+                status,
+                prepare_for_update=_only_resources,
+                validate_update=lambda new, old, facts: (
+                    status.validate_update(new, old, facts) or pods.resize_errors(new, old)
+                ),
+                body=None,
+                unconditional_update=True,
+            )
     return made
 
 
@@ -232,6 +241,15 @@ def _only_status(new: Object, old: Object, keeps_labels: bool) -> None:
             metadata[name] = old["metadata"][name]
         else:
             metadata.pop(name, None)
+
+
+def _only_resources(new: Object, old: Object, _: Facts) -> None:
+    given = new.get("spec") or {}
+    keep(new, old, *(name for name in {*new, *old} if name != "metadata"))
+    try:
+        new["spec"] = pods.resized(old.get("spec") or {}, given)
+    except _WRONG_FORM:
+        return  # nothing is changed
 
 
 def _only_ephemeral_containers(new: Object, old: Object, _: Facts) -> None:

@@ -13,6 +13,19 @@ _CLAIM_UPDATE = (
     "spec is immutable after creation except resources.requests and volumeAttributesClassName "
     "for bound claims"
 )
+_SET_ONCE = "may not change once set"
+_HEALTH_PORT = (
+    "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
+)
+_SYSTEM_NAMES = (
+    "priority class names with 'system-' prefix are reserved for system use only. error: "
+)
+_HIGHEST_PRIORITY = 1_000_000_000
+SYSTEM_PRIORITIES = {
+    "system-cluster-critical": 2_000_000_000,
+    "system-node-critical": 2_000_001_000,
+}
+"""Priority classes that every cluster has."""
 _CPU_TARGET = 80
 
 
@@ -31,11 +44,6 @@ def default_service(service: Object) -> None:
         spec.setdefault("externalTrafficPolicy", "Cluster")
     if kind == "LoadBalancer":
         spec.setdefault("allocateLoadBalancerNodePorts", True)
-    spec.setdefault("ipFamilies", ["IPv4"])
-    spec.setdefault("ipFamilyPolicy", "SingleStack")
-    address = spec.get("clusterIP")
-    if address and not spec.get("clusterIPs"):
-        spec["clusterIPs"] = [address]
     if spec.get("sessionAffinity") == "ClientIP":
         config = spec.setdefault("sessionAffinityConfig", {})
         config.setdefault("clientIP", {}).setdefault("timeoutSeconds", 10800)
@@ -54,13 +62,26 @@ def service_errors(new: Object, old: Object | None) -> list[FieldError]:
         why = "may not be set to 'None' for LoadBalancer services"
         errors.append(invalid("spec.clusterIPs[0]", "None", why))
     errors += _port_errors(ports)
+    if kind == "ExternalName" and spec.get("clusterIP"):
+        errors.append(forbidden("spec.clusterIPs", "may not be set for ExternalName services"))
+    if kind == "ClusterIP":
+        why = "may not be used when `type` is 'ClusterIP'"
+        errors += [
+            forbidden(f"spec.ports[{index}].nodePort", why)
+            for index, port in enumerate(ports)
+            if port.get("nodePort")
+        ]
+    health_port = spec.get("healthCheckNodePort")
+    is_local = kind == "LoadBalancer" and spec.get("externalTrafficPolicy") == "Local"
+    if health_port and not is_local:
+        errors.append(invalid("spec.healthCheckNodePort", health_port, _HEALTH_PORT))
     earlier = (old or {}).get("spec") or {}
     if (
         earlier.get("clusterIP")
-        and kind == earlier.get("type") != "ExternalName"
+        and "ExternalName" not in (kind, earlier.get("type"))
         and spec.get("clusterIP") != earlier["clusterIP"]
     ):
-        errors.append(invalid("spec.clusterIPs[0]", [spec.get("clusterIP")], _IMMUTABLE))
+        errors.append(invalid("spec.clusterIPs[0]", [spec.get("clusterIP")], _SET_ONCE))
     return errors
 
 
@@ -200,6 +221,19 @@ def storage_class_errors(new: Object, old: Object | None) -> list[FieldError]:
 
 
 def priority_class_errors(new: Object, old: Object | None) -> list[FieldError]:
-    if old is None or new.get("value") == old.get("value"):
-        return []
-    return [invalid("value", new.get("value"), "may not be changed in an update.")]
+    name, value = new["metadata"].get("name", ""), new.get("value") or 0
+    errors = []
+    if name.startswith("system-") and value != SYSTEM_PRIORITIES.get(name):
+        errors.append(forbidden("metadata.name", f"{_SYSTEM_NAMES}{name} {_not_known(name)}"))
+    elif value > _HIGHEST_PRIORITY and name not in SYSTEM_PRIORITIES:
+        why = f"maximum allowed value of a user defined priority is {_HIGHEST_PRIORITY}"
+        errors.append(forbidden("value", why))
+    if old is not None and new.get("value") != old.get("value"):
+        errors.append(invalid("value", new.get("value"), "may not be changed in an update."))
+    return errors
+
+
+def _not_known(name: str) -> str:
+    if name in SYSTEM_PRIORITIES:
+        return f"value must be {SYSTEM_PRIORITIES[name]}"
+    return "is not a known system priority class"

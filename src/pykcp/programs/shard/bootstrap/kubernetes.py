@@ -11,6 +11,8 @@ import asyncio
 import time
 
 from pykcp.apis.kube.workloads import EXPORT, workload_crds, workload_export, workload_schemas
+from pykcp.apis.kube.workloads.service_addresses import ServiceRanges
+from pykcp.apis.kube.workloads.service_rules import SYSTEM_PRIORITIES
 from pykcp.machinery.kcp import clusters
 from pykcp.machinery.resources import (
     API_EXPORTS,
@@ -33,6 +35,7 @@ from pykcp.types import Object
 
 _NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 _SERVICES = GroupVersionResource("", "v1", "services")
+_PRIORITY_CLASSES = GroupVersionResource("scheduling.k8s.io", "v1", "priorityclasses")
 _SECONDS = 60.0
 _PAUSE = 0.01
 _ACCESS: Object = {
@@ -81,14 +84,31 @@ _OWN_SERVICE: Object = {
         "labels": {"component": "apiserver", "provider": "kubernetes"},
     },
     "spec": {
-        "clusterIP": "10.0.0.1",
-        "clusterIPs": ["10.0.0.1"],
         "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": 443}],
     },
 }
 
 
-async def bootstrap_kubernetes(client: LocalClient, cluster: str) -> None:
+def own_service(ranges: ServiceRanges) -> Object:
+    """The Service of the API server itself, which has the first address."""
+    address = str(ranges.addresses[1])
+    spec = {**_OWN_SERVICE["spec"], "clusterIP": address, "clusterIPs": [address]}
+    return {**_OWN_SERVICE, "spec": spec}
+
+
+def _priority_class(name: str, value: int) -> Object:
+    whole = "Used for system critical pods that must not be moved from their current node."
+    some = "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary."
+    return {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": name},
+        "value": value,
+        "description": whole if name == "system-node-critical" else some,
+    }
+
+
+async def bootstrap_kubernetes(client: LocalClient, cluster: str, ranges: ServiceRanges) -> None:
     """Create what is missing, and return when all kinds are served. Needs the controllers."""
     await logical_cluster(client, cluster, cluster_object({}))
     definitions = list(workload_crds())
@@ -104,7 +124,9 @@ async def bootstrap_kubernetes(client: LocalClient, cluster: str) -> None:
             if time.monotonic() > deadline:
                 raise TimeoutError(f"{one['metadata']['name']} was not served in {_SECONDS} s")
             await asyncio.sleep(_PAUSE)
-    await ensure(client, cluster, _SERVICES, _OWN_SERVICE)
+    await ensure(client, cluster, _SERVICES, own_service(ranges))
+    for name, value in SYSTEM_PRIORITIES.items():
+        await ensure(client, cluster, _PRIORITY_CLASSES, _priority_class(name, value))
 
 
 async def bootstrap_export(client: LocalClient) -> None:

@@ -40,6 +40,7 @@ def build_controllers(
         event_ttl=settings.tenancy.event_ttl,
         quotas=api.quotas,
         bound=catalog.bound.definitions,
+        for_content=settings.generic.run_kubernetes_controllers,
     )
     parts = ControllerParts(
         lister=lister,
