@@ -10,8 +10,8 @@ from pykcp.machinery.resources import GroupVersionResource
 from pykcp.machinery.status import Forbidden
 from pykcp.registry import codec
 from pykcp.registry.keys import object_key, range_prefix, resource_prefix
+from pykcp.registry.stored import Query, StoreReader
 from pykcp.registry.verbs.admitting import AdmissionRequest
-from pykcp.storage.interface import Query, Store
 from pykcp.types import Object
 
 _STORAGE_CLASSES = ("storage.k8s.io", "storageclasses")
@@ -27,7 +27,7 @@ _NOT_READY: Object = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedu
 class _OtherObjects:
     """Objects of other kinds that the same CRDs or the same binding brought to a logical cluster."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: StoreReader) -> None:
         self._store = store
 
     def get(self, request: AdmissionRequest, kind: tuple[str, str], name: str) -> Object | None:
@@ -57,7 +57,7 @@ class DefaultClass:
 
     operations = ("CREATE",)
 
-    def __init__(self, store: Store, name: str, kind: GroupVersionResource) -> None:
+    def __init__(self, store: StoreReader, name: str, kind: GroupVersionResource) -> None:
         self.name, self.kind = name, kind
         self._objects = _OtherObjects(store)
         is_claim = kind.resource == "persistentvolumeclaims"
@@ -100,7 +100,7 @@ class PodPriority:
     )
     operations = ("CREATE", "UPDATE")
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: StoreReader) -> None:
         self._objects = _OtherObjects(store)
 
     def wants(self, request: AdmissionRequest) -> bool:
@@ -178,7 +178,7 @@ class PodRuntime:
     kind = GroupVersionResource("", "v1", "pods")
     operations = ("CREATE",)
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: StoreReader) -> None:
         self._objects = _OtherObjects(store)
 
     def wants(self, request: AdmissionRequest) -> bool:

@@ -18,9 +18,9 @@ from pykcp.machinery.resources import GroupVersionResource
 from pykcp.machinery.status import Conflict
 from pykcp.registry import codec
 from pykcp.registry.keys import range_prefix
+from pykcp.registry.stored import Event, Query, StoreReader
 from pykcp.registry.verbs.admitting import AdmissionRequest, Counts
 from pykcp.registry.verbs.reservations import turn_of
-from pykcp.storage.interface import Event, Query, Store
 from pykcp.types import Object
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ class ServiceAddresses:
     kind = _SERVICES
     operations = ("CREATE", "UPDATE")
 
-    def __init__(self, store: Store, ranges: Callable[[], ServiceRanges]) -> None:
+    def __init__(self, store: StoreReader, ranges: Callable[[], ServiceRanges]) -> None:
         self._store, self._make_ranges = store, ranges
         self._ranges: ServiceRanges | None = None
         self._pools: OrderedDict[str, _Pool] = OrderedDict()
