@@ -1,87 +1,99 @@
 """Backups of a server that is written to, and copies of large trees of workspaces.
 
-    bench/run backup [--workspaces 1000] [--seconds 5]
+    bench/run backup [--store sqlite,etcd] [--workspaces 1000] [--seconds 5]
 
 Prints how long a full backup, an increment, a restore and a clone of a subtree take, and what
-the writers notice.
+the writers notice. Every object of the restored store is compared with what was acknowledged.
 """
 
 from __future__ import annotations
 
 import argparse
 import concurrent.futures
+import json
 import os
 import pathlib
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from pykcp.testing.client import TestClient
+from pykcp.storage.testing import EtcdProcess
+from pykcp.testing.moving.journals import Journal, journaled_maps
 from pykcp.testing.programs import kcp
 from pykcp.testing.server import ServerProcess
 from pykcp.testing.server import server as run_server
 from pykcp.testing.workspaces import make_workspace, post_workspace
 
-MAPS = "/api/v1/namespaces/default/configmaps"
 WRITERS = 6
 
 
-class Writing:
-    """Writers that note how long each write took, and when."""
-
-    def __init__(self, client: TestClient) -> None:
-        self._client, self._stop = client, threading.Event()
-        self.taken: list[tuple[float, float]] = []
-
-    def write(self, writer: int) -> None:
-        number = 0
-        while not self._stop.is_set():
-            number += 1
-            began = time.perf_counter()
-            body = {"metadata": {"name": f"w{writer}-{number}"}, "data": {"x": "y" * 800}}
-            assert self._client.post(MAPS, body).status == 201
-            self.taken.append((began, time.perf_counter() - began))
-
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        with concurrent.futures.ThreadPoolExecutor(WRITERS) as pool:
-            futures = [pool.submit(self.write, writer) for writer in range(WRITERS)]
-            try:
-                yield
-            finally:
-                self._stop.set()
-                for future in futures:
-                    future.result()
-
-    def between(self, start: float, end: float) -> str:
-        found = sorted(took for began, took in self.taken if start <= began < end)
-        if not found:
-            return "no writes"
-        p99 = found[int(len(found) * 0.99)]
-        rate = len(found) / (end - start)
-        return f"{rate:.0f} writes/s, p50 {found[len(found) // 2] * 1e3:.1f} ms, p99 {p99 * 1e3:.1f} ms"
+def latencies(journal: Journal, start: float, end: float) -> str:
+    """The writes between two times."""
+    found = sorted(took for began, took in journal.taken if start <= began < end)
+    if not found:
+        return "no writes"
+    p50, p99 = found[len(found) // 2] * 1e3, found[int(len(found) * 0.99)] * 1e3
+    rate = journal.rate(start, end)
+    return f"{rate:.0f} writes/s, p50 {p50:.1f} ms, p99 {p99:.1f} ms"
 
 
-def measure_backup(shard: ServerProcess, folder: pathlib.Path, seconds: float) -> None:
-    client = shard.client(cluster="root:team")
-    writing = Writing(client)
-    with writing.running():
+@contextmanager
+def served(root: pathlib.Path, *flags: str) -> Iterator[ServerProcess]:
+    process = ServerProcess(root, flags).start()
+    try:
+        yield process
+    finally:
+        process.stop()
+
+
+@contextmanager
+def store_flags(kind: str, folder: pathlib.Path) -> Iterator[tuple[str, ...]]:
+    """Flags of a new store."""
+    if kind == "sqlite":
+        yield ()
+        return
+    etcd = EtcdProcess(folder)
+    etcd.start()
+    try:
+        yield (f"--etcd-servers={etcd.url}",)
+    finally:
+        etcd.kill()
+
+
+def measure_backup(kind: str, folder: pathlib.Path, seconds: float) -> None:
+    """Write all the time, back up meanwhile, restore into another store, compare every object."""
+    with store_flags(kind, folder / "etcd") as flags, store_flags(kind, folder / "other") as others:
+        with served(folder / "first", *flags) as shard:
+            make_workspace(shard.client(cluster="root"), "team")
+            with Journal(shard.client(cluster="root:team"), WRITERS) as journal:
+                back_up(shard, journal, folder / "b", seconds)
         began = time.perf_counter()
-        time.sleep(seconds)
-        print(f"without a backup       {writing.between(began, time.perf_counter())}")
-        for name in ("full backup", "increment", "next increment"):
-            began = time.perf_counter()
-            code, text = kcp("backup", f"--root-directory={shard.root}", f"--to={folder / 'b'}")
-            took = time.perf_counter() - began
-            assert code == 0, text
-            print(f"{name:22} {took:.2f} s; {writing.between(began, time.perf_counter())}")
-            print(f"    {text.strip()}")
+        words = (f"--from={folder / 'b'}", f"--root-directory={folder / 'r'}", *others)
+        code, text = kcp("restore", *words)
+        assert code == 0, text
+        print(f"restore and check      {time.perf_counter() - began:.2f} s")
+        (member,) = json.loads((folder / "b" / "backup.json").read_text())["members"]
+        until = member["segments"][-1]["until"]
+        with served(folder / "r", *others) as shard:
+            found = journaled_maps(shard.client(cluster="root:team"))
+            compared = journal.check(until, found, renumbered=kind == "etcd")
+    print(
+        f"compared               {compared} objects of {journal.count} writes: none missing or torn"
+    )
+
+
+def back_up(shard: ServerProcess, journal: Journal, to: pathlib.Path, seconds: float) -> None:
     began = time.perf_counter()
-    code, text = kcp("restore", f"--from={folder / 'b'}", f"--root-directory={folder / 'r'}")
-    assert code == 0, text
-    print(f"restore and check      {time.perf_counter() - began:.2f} s")
+    time.sleep(seconds)
+    print(f"without a backup       {latencies(journal, began, time.perf_counter())}")
+    for name in ("full backup", "increment", "next increment"):
+        began = time.perf_counter()
+        code, text = kcp("backup", f"--root-directory={shard.root}", f"--to={to}")
+        took = time.perf_counter() - began
+        assert code == 0, text
+        print(f"{name:22} {took:.2f} s; {latencies(journal, began, time.perf_counter())}")
+        print(f"    {text.strip()}")
 
 
 def measure_clone(shard: ServerProcess, count: int) -> None:
@@ -116,11 +128,15 @@ def main() -> None:
     )
     parser.add_argument("--workspaces", type=int, default=1000)
     parser.add_argument("--seconds", type=float, default=5.0)
+    parser.add_argument("--store", default="sqlite,etcd")
     options = parser.parse_args()
-    with run_server() as shard, tempfile.TemporaryDirectory() as folder:
-        make_workspace(shard.client(cluster="root"), "team")
-        measure_backup(shard, pathlib.Path(folder), options.seconds)
-        measure_clone(shard, options.workspaces)
+    for kind in options.store.split(","):
+        print(f"-- {kind}")
+        with tempfile.TemporaryDirectory() as folder:
+            measure_backup(kind, pathlib.Path(folder), options.seconds)
+    if options.workspaces:
+        with run_server() as shard:
+            measure_clone(shard, options.workspaces)
 
 
 if __name__ == "__main__":

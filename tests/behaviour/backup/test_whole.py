@@ -5,100 +5,23 @@ from __future__ import annotations
 import base64
 import json
 import pathlib
-import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Any, Self
+from typing import Any
 
 import pytest
 
 from pykcp.storage.testing import EtcdProcess, find_etcd
-from pykcp.testing.client import TestClient
+from pykcp.testing.moving.journals import MAPS, Journal, journaled_maps
 from pykcp.testing.programs import kcp
 from pykcp.testing.server import ServerProcess
-from pykcp.testing.workspaces import make_workspace
-
-MAPS = "/api/v1/namespaces/default/configmaps"
-WRITERS = 4
+from pykcp.testing.workspaces import make_workspace, post_workspace
+from pykcp.types import Object
 
 
-class Journal:
-    """Writers that note what was acknowledged: for each object, its states by revision."""
-
-    def __init__(self, client: TestClient) -> None:
-        self._client = client
-        self.states: dict[str, list[tuple[int, str | None]]] = {}
-        self.count = 0
-        self._stop = threading.Event()
-        self._threads = [threading.Thread(target=self._write, args=(n,)) for n in range(WRITERS)]
-
-    def __enter__(self) -> Self:
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self._stop.set()
-        for thread in self._threads:
-            thread.join()
-
-    def _write(self, writer: int) -> None:
-        number = 0
-        while not self._stop.is_set():
-            number += 1
-            name, text = f"w{writer}-{number % 60}", f"text {number} " * 20
-            states = self.states.setdefault(name, [])
-            if states and states[-1][1] is not None and number % 7 == 0:
-                reply = self._client.delete(f"{MAPS}/{name}")
-                assert reply.status == 200, reply
-                # The answer of a deletion is a Status: the next revision of the name tells.
-                states.append((-1, None))
-            elif states and states[-1][1] is not None:
-                reply = self._client.patch(f"{MAPS}/{name}", {"data": {"x": text}})
-                assert reply.status == 200, reply
-                states.append((_revision(reply.json), text))
-            else:
-                body = {"metadata": {"name": name}, "data": {"x": text}}
-                reply = self._client.post(MAPS, body)
-                assert reply.status == 201, reply
-                states.append((_revision(reply.json), text))
-            self.count += 1
-
-    def wait_for(self, writes: int) -> None:
-        end = time.monotonic() + 60
-        while self.count < writes and time.monotonic() < end:
-            time.sleep(0.01)
-        assert self.count >= writes
-
-    def check(self, revision: int, found: dict[str, tuple[int, str]]) -> None:
-        """Everything acknowledged up to a revision is there, and nothing newer."""
-        for name, states in self.states.items():
-            known = [state for state in states if 0 <= state[0] <= revision]
-            later = [state for state in states if state[0] > revision]
-            if name in found:
-                assert found[name] in known, name
-                assert found[name] == known[-1], name
-            elif known:
-                # deleted after its last known state, and not created again before the revision
-                following = states[states.index(known[-1]) + 1 :]
-                assert following, name
-                assert following[0][1] is None, name
-            assert not any(state == found.get(name) for state in later), name
-
-
-def _revision(obj: Any) -> int:
+def _revision(obj: Object) -> int:
     return int(obj["metadata"]["resourceVersion"])
-
-
-def maps(client: TestClient) -> dict[str, tuple[int, str]]:
-    items = client.get(MAPS).json["items"]
-    return {
-        item["metadata"]["name"]: (_revision(item), item["data"]["x"])
-        for item in items
-        if item["metadata"]["name"].startswith("w")
-    }
 
 
 def segments(backup: pathlib.Path) -> list[dict[str, Any]]:
@@ -134,9 +57,9 @@ def restored(tmp_path: pathlib.Path, name: str, *words: str) -> pathlib.Path:
     return root
 
 
-def maps_of(place: pathlib.Path) -> dict[str, tuple[int, str]]:
-    with served(place) as process:
-        return maps(process.client(cluster="root:team"))
+def maps_of(place: pathlib.Path, *flags: str) -> dict[str, Object]:
+    with served(place, *flags) as process:
+        return journaled_maps(process.client(cluster="root:team"))
 
 
 def test_a_backup_during_writes(
@@ -252,6 +175,72 @@ def test_encrypted_objects_stay_encrypted(tmp_path: pathlib.Path) -> None:
         assert base64.b64decode(found["data"]["a"]) == b"the hidden text"
 
 
+@contextmanager
+def store_flags(kind: str, folder: pathlib.Path) -> Iterator[tuple[str, ...]]:
+    """Flags of a store: of SQLite, or of an etcd that runs meanwhile."""
+    if kind == "sqlite":
+        yield ()
+        return
+    if find_etcd() is None:
+        pytest.skip("needs etcd")
+    etcd = EtcdProcess(folder)
+    etcd.start()
+    try:
+        yield (f"--etcd-servers={etcd.url}",)
+    finally:
+        etcd.kill()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["sqlite", "etcd"])
+def test_every_object_of_a_backup_during_many_writes(kind: str, tmp_path: pathlib.Path) -> None:
+    """Objects and workspaces are written all the time; the backup is restored elsewhere.
+
+    `bench/run backup` does the same at a measured rate.
+    """
+    backup = tmp_path / "backup"
+    with (
+        store_flags(kind, tmp_path / "etcd") as flags,
+        store_flags(kind, tmp_path / "other") as others,
+    ):
+        with served(tmp_path / "first", *flags) as shard:
+            make_workspace(shard.client(cluster="root"), "team")
+            client = shard.client(cluster="root:team")
+            with Journal(client, writers=6) as journal:
+                made = _backups_with_workspaces(shard, backup, journal)
+        root = tmp_path / "second"
+        code, text = kcp("restore", f"--from={backup}", f"--root-directory={root}", *others)
+        assert code == 0, text
+        assert "fsck: consistent" in text
+        until = segments(backup)[-1]["until"]
+        with served(root, *others) as shard:
+            team = shard.client(cluster="root:team")
+            is_etcd = kind == "etcd"
+            compared = journal.check(until, journaled_maps(team), renumbered=is_etcd)
+            assert compared == 6 * 60
+            for name, revision in made.items():
+                # a workspace is some twenty objects, written at once: all of them or none
+                default = team.in_cluster(f"root:team:{name}").get("/api/v1/namespaces/default")
+                assert (default.status == 200) == (revision <= until), name
+            assert team.post(MAPS, {"metadata": {"name": "new"}}).status == 201
+
+
+def _backups_with_workspaces(
+    shard: ServerProcess, backup: pathlib.Path, journal: Journal
+) -> dict[str, int]:
+    """Three backups, each during writes; the workspaces that were made meanwhile."""
+    client, made = shard.client(cluster="root:team"), {}
+    for number in range(3):
+        journal.wait_for(journal.count + 1000)
+        before = post_workspace(client, f"before-{number}")
+        code, text = kcp("backup", f"--root-directory={shard.root}", f"--to={backup}")
+        assert code == 0, text
+        after = post_workspace(client, f"after-{number}")
+        made |= {f"before-{number}": _revision(before), f"after-{number}": _revision(after)}
+    journal.wait_for(journal.count + 200)
+    return made
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(find_etcd() is None, reason="needs etcd")
 def test_from_etcd_to_another_etcd_and_to_a_file(tmp_path: pathlib.Path) -> None:
@@ -283,9 +272,9 @@ def test_from_etcd_to_another_etcd_and_to_a_file(tmp_path: pathlib.Path) -> None
         assert "etcd already has a store below /registry/pykcp/: choose another" in text
         with served(tmp_path / "r", flag) as shard:
             team = shard.client(cluster="root:team")
-            found = maps(team)
+            found = journaled_maps(team)
             assert list(found) == ["w2"]
-            assert found["w2"][0] > _revision(last)
+            assert _revision(found["w2"]) > _revision(last)
             # stale revisions match nothing, not even the absence of an object
             stale = {"metadata": {"name": "w1", "resourceVersion": str(_revision(kept))}}
             assert team.put(f"{MAPS}/w1", stale).status in (404, 409)
@@ -295,7 +284,8 @@ def test_from_etcd_to_another_etcd_and_to_a_file(tmp_path: pathlib.Path) -> None
 
         point = segments(backup)[0]["until"]
         place = restored(tmp_path, "file", f"--from={backup}", f"--to-revision={point}")
-        assert maps_of(place) == {"w1": (_revision(kept), "1")}
+        (found_object,) = maps_of(place).values()
+        assert (_revision(found_object), found_object["data"]) == (_revision(kept), {"x": "1"})
     finally:
         etcd.kill()
         other.kill()
