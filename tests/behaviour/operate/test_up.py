@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
+import urllib.request
 
 import pytest
 
 from pykcp.programs.operator.drivers.process.identity import identify
 from pykcp.testing.client import eventually
+from pykcp.testing.sharded import free_ports
 
 from .installations import SHARDS, WORKSPACES, HostInstallation, installation, kill, variant
 
 
 def test_an_installation_starts_survives_its_supervisor_and_stops(tmp_path: pathlib.Path) -> None:
-    with installation(tmp_path, variant("dekker")) as kcp:
+    (port,) = free_ports(1)
+    with installation(
+        tmp_path, variant("dekker"), f"--metrics-bind-address=127.0.0.1:{port}"
+    ) as kcp:
+        _is_monitored(port)
         shards = kcp.client().get(f"/clusters/root{SHARDS}").json["items"]
         assert [one["metadata"]["name"] for one in shards] == ["alpha", "root"]
         kcp.make_workspace("team", "alpha")
@@ -29,6 +36,21 @@ def test_an_installation_starts_survives_its_supervisor_and_stops(tmp_path: path
         kcp.succeed("down")
         assert not any(identify(pid) for pids in before.values() for pid in pids)
         assert "no supervisor is running" in kcp.fail("status")
+
+
+def _is_monitored(port: int) -> None:
+    """Metrics of the supervisor, and where those of the programs are."""
+
+    def page(path: str) -> str:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/{path}") as answer:
+            return str(answer.read().decode())
+
+    metrics = page("metrics")
+    assert 'kcp_up_replicas_ready{workload="alpha-shard-kcp"} 1' in metrics
+    assert 'kcp_operator_shard_count{phase="Running",namespace="kcp-dekker"} 1' in metrics
+    assert "kcp_operator_certificate_expiration_timestamp_seconds" in metrics
+    targets = json.loads(page("targets"))
+    assert {one["labels"]["component"] for one in targets} == {"rootshard", "shard", "front-proxy"}
 
 
 def _goes_on_without_its_supervisor(kcp: HostInstallation, before: dict[str, list[int]]) -> None:

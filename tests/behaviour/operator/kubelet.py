@@ -298,6 +298,7 @@ class RunningPod:
             "conditions": [{"type": one, "status": word} for one in ("Ready", "ContainersReady")],
         }
         path = f"/api/v1/namespaces/{self.namespace}/pods/{self.name}/status"
+        self._kubelet.client.drop()  # kube-apiserver closes connections that were idle
         reply = self._kubelet.client.patch(path, {"status": status})
         assert reply.status in (200, 404), reply
 

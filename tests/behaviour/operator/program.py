@@ -79,6 +79,7 @@ class OperatorNamespace:
         return found.json if found.status == 200 else {}
 
     def delete(self, kind: str, name: str) -> None:
+        self.client.drop()  # a connection that was idle may have been closed
         gone = self.client.delete(f"{self.collection(kind)}/{name}")
         assert gone.status == 200, gone
 

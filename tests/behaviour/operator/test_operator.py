@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import pathlib
 import urllib.request
 
 import pytest
@@ -11,7 +12,8 @@ from tests.behaviour.operator.conftest import ETCD, OF_ROOT, ROOT
 from tests.behaviour.operator.program import OperatorNamespace, OperatorProcess
 
 from pykcp.testing.client import eventually
-from pykcp.testing.multicluster.downstream import PhysicalCluster
+from pykcp.testing.multicluster.downstream import PhysicalCluster, own_cluster
+from pykcp.testing.programs import kcp
 from pykcp.types import Object
 
 
@@ -249,3 +251,39 @@ def test_what_is_not_needed_any_more_is_deleted(namespace: OperatorNamespace) ->
     assert namespace.client.patch(path, {"spec": {"clientCABundleRef": None}}).status == 200
     eventually(lambda: not namespace.secret("root-merged-client-ca"))
     assert namespace.secret("extra")  # the user's own
+
+
+def test_two_processes_share_the_work(tmp_path: pathlib.Path) -> None:
+    """One makes Secrets and statuses, the other Deployments, on a server of their own."""
+    flags = ("--install-crds", "--leader-elect", "--lease-duration=3s")
+    with own_cluster("groups", tmp_path) as cluster:
+        config = OperatorProcess(cluster, tmp_path, *flags, "--enabled-controller-groups=config")
+        workload = OperatorProcess(
+            cluster, tmp_path, *flags, "--enabled-controller-groups=workload"
+        )
+        with config:
+            path = "/apis/operator.kcp.io/v1alpha1/rootshards"
+            eventually(lambda: cluster.client.get(path).status == 200, 60)
+            namespace = OperatorNamespace(cluster.client, "split")
+            namespace.create("RootShard", "root", **ROOT)
+            eventually(lambda: namespace.phase("RootShard", "root") == "Provisioning", 60)
+            assert namespace.secret("root-server")
+            assert not namespace.deployment("root-kcp")
+            with workload:
+                eventually(lambda: namespace.deployment("root-kcp"), 60)
+                namespace.roll_out("root-kcp")
+                namespace.roll_out("root-proxy")
+                eventually(lambda: namespace.phase("RootShard", "root") == "Running", 60)
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [("", "must name at least one of config, workload"), ("all", 'unknown controller group "all"')],
+)
+def test_groups_that_do_not_exist_are_refused(
+    cluster: PhysicalCluster, given: str, problem: str
+) -> None:
+    words = (f"--kubeconfig={cluster.kubeconfig}", f"--enabled-controller-groups={given}")
+    code, text = kcp("operator", *words)
+    assert code == 1
+    assert problem in text

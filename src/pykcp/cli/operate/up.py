@@ -90,7 +90,14 @@ def _choose(settings: UpSettings, files: HostFiles) -> HostChoices:
     before = files.choices() or HostChoices()
     changes: dict[str, Any] = {
         name: getattr(given, name)
-        for name in ("host", "bind_address", "exposed_address", "first_port", "host_names")
+        for name in (
+            "host",
+            "bind_address",
+            "exposed_address",
+            "first_port",
+            "host_names",
+            "metrics_bind_address",
+        )
         if getattr(given, name) != getattr(default, name)
     }
     if given.filename:

@@ -143,3 +143,9 @@ def key_pair(flag: str, certificate: str, key: str, key_flag: str = "") -> Itera
         if getattr(error, "reason", None) == "KEY_VALUES_MISMATCH":
             what = f"{key} is not the key of {certificate}"
         yield f"--{flag}: {what}"
+
+
+def plain_address(flag: str, text: str) -> Iterator[str]:
+    """`:8081`, an IP address with a port, or 0 for none."""
+    if text not in ("", "0") and not text.rpartition(":")[2].isdigit():
+        yield f'--{flag}: "{text}" is not an address, use :8081, or 0 for none'

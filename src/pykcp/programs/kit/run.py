@@ -12,11 +12,14 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from pykcp.programs.kit.errors import USER_ERRORS, described
 from pykcp.programs.kit.groups.logging import LoggingOptions
 from pykcp.server.documents.version import GIT_VERSION
+
+if TYPE_CHECKING:
+    from pykcp.programs.kit.notify import ServiceNotifier
 
 _log = logging.getLogger(__name__)
 
@@ -81,11 +84,24 @@ async def _serve(program: ServerProgram) -> None:
         _log.info("stopped before %s was ready", program.NAME)
         return
     starting = None
+    notifier = _notifier()
     try:
         for line in program.announcement():
             _log.info("%s", line)
         _log.info("%s is ready", program.NAME)
+        if notifier is not None:
+            notifier.start()
         await stopping.wait()
         _log.info("stopping")
     finally:
+        if notifier is not None:
+            notifier.stop()
         await program.__aexit__(None, None, None)
+
+
+def _notifier() -> ServiceNotifier | None:
+    if "NOTIFY_SOCKET" not in os.environ:
+        return None
+    from pykcp.programs.kit.notify import service_notifier
+
+    return service_notifier()

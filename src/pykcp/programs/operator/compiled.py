@@ -126,7 +126,8 @@ class WorkloadOwner:
     kind: str
     name: str
     uid: str = ""
-    generation: int = 0
+    generation: int = field(default=0, compare=False)
+    """Not part of references to an owner, which Secrets have."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -226,3 +226,14 @@ def test_a_virtual_workspace_of_the_user_has_steps_and_no_flags_of_kcp() -> None
     )
     assert second.image == ""
     assert second.files[0].path.endswith("/etc/kcp/init-kubeconfig/kubeconfig")
+
+
+def test_what_was_written_to_a_cluster_is_not_written_again() -> None:
+    obj = root_shard()
+    obj["metadata"] |= {"uid": "u", "generation": 3}
+    first = configured(obj)
+    stored = [ConfigRecord.from_object(one.to_object("kcp")) for one in first.records]
+    again = Records(stored)
+    configured(obj, records=again)
+    assert first.records.changed
+    assert again.changed == {}

@@ -6,12 +6,14 @@ import pathlib
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
 from pykcp.programs.operator.compiled import (
     FRONT_PROXY,
     SHARD,
+    SHARD_PROBES,
     CompiledWorkload,
     InitStep,
     Listen,
@@ -29,7 +31,7 @@ def _workloads() -> list[CompiledWorkload]:
         data_directory="/srv/kcp/data", is_single=True, replicas=2,
         environment={"GREETING": "hello you"},
         resources={"limits": {"memory": "2Gi", "cpu": "1500m"}},
-        init=(InitStep("prepare", ("/bin/true",), ("now",)),),
+        init=(InitStep("prepare", ("/bin/true",), ("now",)),), probes=SHARD_PROBES,
     )  # fmt: skip
     proxy = CompiledWorkload(
         "f-front-proxy", "kcp", FRONT_PROXY, WorkloadOwner("FrontProxy", "f"), "kcp-front-proxy",
@@ -56,6 +58,16 @@ def test_a_unit_has_the_words_limits_and_steps_of_its_workload() -> None:
     assert "MemoryMax=2147483648\n" in text
     assert "CPUQuota=150%\n" in text
     assert "ReadWritePaths=/srv/kcp/data\n" in text
+
+
+def test_programs_that_hang_are_restarted_and_have_time_to_start() -> None:
+    units = _units()
+    shard = units["kcp-kcp-alpha-shard-kcp@.service"].splitlines()
+    assert {"Type=notify", "NotifyAccess=main", "WatchdogSec=70", "TimeoutStartSec=310"} <= {*shard}
+    custom = replace(_workloads()[0], program="/opt/own")
+    (unit, _) = workload_units([custom], {custom.name: ["/opt/own"]}, "kcp", "/srv/kcp")
+    assert "Type=exec" in unit.text.splitlines()
+    assert "WatchdogSec" not in unit.text
 
 
 def test_replicas_are_instances_that_share_a_port() -> None:

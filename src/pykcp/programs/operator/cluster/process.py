@@ -8,8 +8,7 @@ import os
 import socket
 import time
 import uuid
-from collections.abc import Coroutine, Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
 
 from pykcp.aio.owner import TaskOwner
 from pykcp.clients.errors import SendFailed
@@ -28,7 +27,7 @@ from pykcp.programs.kit.run import run_program
 from pykcp.programs.operator.cluster.metrics import OperatorMetrics
 from pykcp.programs.operator.cluster.reading import NamespaceReader
 from pykcp.programs.operator.cluster.reconciler import CERTIFICATES, NamespaceReconciler
-from pykcp.programs.operator.cluster.settings import CERT_MANAGER, LEASE, OperatorSettings
+from pykcp.programs.operator.cluster.settings import CERT_MANAGER, OperatorSettings
 from pykcp.programs.operator.drivers.kubernetes.driver import (
     CONFIG_MAPS,
     DEPLOYMENTS,
@@ -37,10 +36,10 @@ from pykcp.programs.operator.drivers.kubernetes.driver import (
 )
 from pykcp.programs.operator.kinds.definitions import definitions
 from pykcp.programs.operator.names import KINDS, MANAGER
+from pykcp.programs.operator.pages import PlainPages
 from pykcp.programs.operator.platform import KubernetesPlatform, Platform
 from pykcp.server.health import Health
 from pykcp.types import Object
-from pykcp.wire.exchange import Exchange, IncomingRequest
 from pykcp.wire.listener import Listener
 
 _log = logging.getLogger(__name__)
@@ -92,7 +91,7 @@ class running_operator:  # noqa: N801  # a context, as those of other programs
             "",
             self._identity,
             options.lease_duration,
-            name=LEASE,
+            name=options.lease_name,
             namespace=self._settings.host.namespace(),
         )
         lead = (lambda: self._lease.run(self._lead)) if options.leader_elect else self._lead
@@ -102,7 +101,7 @@ class running_operator:  # noqa: N801  # a context, as those of other programs
         if address in ("", "0"):
             return
         host, _, port = address.rpartition(":")
-        listener = Listener(_Pages(self._health, self.metrics))
+        listener = Listener(PlainPages(self._health, self.metrics))
         await listener.start(host.strip("[]"), int(port))
         self._listeners.append(listener)
 
@@ -139,6 +138,7 @@ class running_operator:  # noqa: N801  # a context, as those of other programs
             self._platform,
             has_cert_manager=lambda: self._has_cert_manager,
             issues_all=self._settings.host.issue_with == CERT_MANAGER,
+            groups=self._settings.operator.enabled_controller_groups,
         )
         controller = Controller[str](_CONTROLLER, lambda key: self._reconcile(reconciler, key))
 
@@ -198,34 +198,3 @@ async def install_definitions(client: RemoteClient) -> None:
             await asyncio.sleep(_ASK_AGAIN)
             name = obj["metadata"]["name"]
             applied = await client.get(HOST, CUSTOM_RESOURCE_DEFINITIONS, name) or applied
-
-
-class _Pages:
-    """Health and metrics, without TLS and without authentication: for probes of the kubelet."""
-
-    def __init__(self, health: Health, metrics: Registry) -> None:
-        self._health, self._metrics = health, metrics
-
-    def handle(self, exchange: Exchange) -> Coroutine[Any, Any, None] | None:
-        path = exchange.request.path
-        if path == "/metrics":
-            _send(exchange, 200, self._metrics.exposition())
-            return None
-        checks = self._health.checks(path[1:]) if path in ("/healthz", "/livez", "/readyz") else {}
-        if not checks:
-            _send(exchange, 404, "not found\n")
-            return None
-        failed = {name: why for name, check in checks.items() if (why := check()) is not None}
-        lines = [f"[-]{name} failed: {why}" for name, why in failed.items()]
-        _send(exchange, 500 if failed else 200, "\n".join(lines) or "ok")
-        return None
-
-    def wants_streaming(self, request: IncomingRequest) -> bool:
-        return False
-
-    def identify(self, exchange: Exchange) -> bool:
-        return False
-
-
-def _send(exchange: Exchange, status: int, text: str) -> None:
-    exchange.respond(status, [("content-type", "text/plain; charset=utf-8")], text.encode())

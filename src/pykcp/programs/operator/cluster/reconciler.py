@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from pykcp.clients.errors import SendFailed
 from pykcp.clients.interface import Client
@@ -13,6 +13,7 @@ from pykcp.machinery.resources import GroupVersionResource
 from pykcp.machinery.status import NotFound, StatusError
 from pykcp.programs.operator.cluster.cleanup import Cleanup
 from pykcp.programs.operator.cluster.reading import NamespaceReader
+from pykcp.programs.operator.cluster.settings import CONFIG, GROUPS, WORKLOAD
 from pykcp.programs.operator.compiled import DEFAULT_REPLICAS, CompiledWorkload
 from pykcp.programs.operator.configuration.stage import Configuration, configure, longest_validity
 from pykcp.programs.operator.configuration.status import ReplicaCounts, object_status
@@ -50,13 +51,15 @@ class NamespaceReconciler:
         *,
         has_cert_manager: Callable[[], bool],
         issues_all: bool,
+        groups: Collection[str] = GROUPS,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """`issues_all`: every certificate comes from cert-manager, not only those for which an
-        issuer of the user is named.
+        issuer of the user is named. `groups`: which part of the work is done by this process.
         """
         self._client, self._reader, self._platform = client, reader, platform
         self._has_cert_manager, self._issues_all, self._clock = has_cert_manager, issues_all, clock
+        self._configures, self._runs = CONFIG in groups, WORKLOAD in groups
         self._driver = KubernetesDriver(client)
         self._applied: dict[tuple[str, str], str] = {}
         """Revisions of workloads as they were applied."""
@@ -80,10 +83,19 @@ class NamespaceReconciler:
         )
         out.next_time = min(out.next_time, engine.next_time)
         world = World.of(namespace, objects, records, self._platform, issuance)
-        for written in await self._driver.write(namespace, records.changed.values()):
-            self._reader.wrote(namespace, written)
-        await self._apply_certificates(issuance)
-        await self._run(out)
+        if self._configures:
+            for written in await self._driver.write(namespace, records.changed.values()):
+                self._reader.wrote(namespace, written)
+            await self._apply_certificates(issuance)
+        elif records.changed:
+            # Without the Secrets of the other process, the workloads are not what they will be.
+            names = ", ".join(name for _, name in records.changed)
+            _log.info("%s: waiting until these are written: %s", namespace, names)
+            return _LONGEST
+        if self._runs:
+            await self._run(out)
+        if not self._configures:
+            return _LONGEST
         await self._prune(out)
         states = self._states(namespace, out.workloads)
         pause = await self._finish(world, out, states)

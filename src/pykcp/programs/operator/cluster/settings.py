@@ -7,7 +7,7 @@ import pathlib
 from collections.abc import Iterator
 
 from pykcp.clients.kubeconfig import KubeconfigServer, load_endpoint
-from pykcp.programs.kit.checks import choice, kubeconfig_problems
+from pykcp.programs.kit.checks import choice, kubeconfig_problems, plain_address
 from pykcp.programs.kit.flags import ignored
 from pykcp.programs.kit.groups.logging import LoggingOptions
 from pykcp.programs.kit.options import OptionGroup, option
@@ -17,11 +17,16 @@ IN_CLUSTER = pathlib.Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Where pods find the account that they run as."""
 LEASE = "239f9f9a.operator.kcp.io"
 OPERATOR, CERT_MANAGER = "operator", "cert-manager"
+CONFIG, WORKLOAD = GROUPS = ("config", "workload")
+"""What an operator does: Secrets, certificates and statuses; Deployments and Services."""
 
 
-def _bind_address(flag: str, text: str) -> Iterator[str]:
-    if text not in ("", "0") and not text.rpartition(":")[2].isdigit():
-        yield f'--{flag}: "{text}" is not an address, use :8081, or 0 for none'
+def _groups(flag: str, given: tuple[str, ...]) -> Iterator[str]:
+    if not given:
+        yield f"--{flag} must name at least one of {', '.join(GROUPS)}"
+    for one in given:
+        if one not in GROUPS:
+            yield f'--{flag}: unknown controller group "{one}", must be one of {", ".join(GROUPS)}'
 
 
 class HostClusterOptions(OptionGroup):
@@ -70,7 +75,6 @@ class OperatorOptions(OptionGroup):
     OTHER = (
         ignored("enable-http2", "bool", False),
         ignored("feature-gates", "map", {}),
-        ignored("enabled-controller-groups", "strings", ("config", "workload")),
         ignored("metrics-secure", "bool", True),
         ignored("zap-log-level"),
         ignored("zap-encoder"),
@@ -82,13 +86,24 @@ class OperatorOptions(OptionGroup):
     metrics_bind_address: str = option(
         "Address of /metrics, :8443 for instance; 0 for none. It is served without TLS: let only the monitoring reach it.",
         "0",
-        check=_bind_address,
+        check=plain_address,
     )
     health_probe_bind_address: str = option(
-        "Address of /healthz, /livez and /readyz; 0 for none.", ":8081", check=_bind_address
+        "Address of /healthz, /livez and /readyz; 0 for none.", ":8081", check=plain_address
+    )
+    enabled_controller_groups: tuple[str, ...] = option(
+        "What this process does: config (certificates, Secrets, statuses), workload (Deployments and Services), or both. Processes with different groups can work side by side.",
+        GROUPS,
+        check=_groups,
     )
     leader_elect: bool = option("Work only while this process holds the lease.", False)
     lease_duration: float = option("Time after which another process may take the lease.", 15.0)
+
+    @property
+    def lease_name(self) -> str:
+        """Processes with the same groups compete, others do not."""
+        groups = set(self.enabled_controller_groups)
+        return LEASE if groups == set(GROUPS) else f"{LEASE}-{'-'.join(sorted(groups))}"
 
 
 class OperatorSettings(ProgramSettings):

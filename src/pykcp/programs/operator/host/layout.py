@@ -43,6 +43,7 @@ class HostChoices:
     host_names: tuple[str, ...] = ()
     version: str = ""
     """Of the programs, in place of `image.tag`: set by `kcp upgrade`."""
+    metrics_bind_address: str = "0"
 
 
 class HostFiles:

@@ -9,7 +9,7 @@ import signal
 import time
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AbstractContextManager
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from pykcp.aio.owner import TaskOwner
 from pykcp.clients.credential_files import CredentialError
@@ -27,6 +27,9 @@ from pykcp.programs.operator.host.installation import ConfiguredHost, Installati
 from pykcp.programs.operator.host.layout import HostFiles, write_json
 from pykcp.programs.operator.host.status import host_status
 from pykcp.types import Object
+
+if TYPE_CHECKING:
+    from pykcp.programs.operator.host.monitoring import HostMonitoring
 
 _log = logging.getLogger(__name__)
 _RETRY_SECONDS = 5.0
@@ -57,6 +60,7 @@ class running_host:  # noqa: N801  # a context, as those of other programs
         self.problem = ""
         """Why the last run of the configuration stage failed."""
         self._passes = 0
+        self._monitoring: HostMonitoring | None = None
         self.waiting: dict[str, str] = {}
         """What could not be done inside of the installation, by object."""
 
@@ -71,6 +75,7 @@ class running_host:  # noqa: N801  # a context, as those of other programs
                 _log.info("%d processes of an earlier supervisor are still running", adopted)
             await self._use(configured)
             await self._control.start()
+            await self._monitor()
         except BaseException:  # a failed start must leave nothing behind
             await self.supervisor.leave()
             self._lock.__exit__(None, None, None)
@@ -79,6 +84,15 @@ class running_host:  # noqa: N801  # a context, as those of other programs
         self._owner.start_restartable("status", self._write_status)
         self._owner.start_restartable("access", self._tend)
         return self.files
+
+    async def _monitor(self) -> None:
+        address = self.installation.choices.metrics_bind_address
+        if address in ("", "0"):
+            return
+        from pykcp.programs.operator.host.monitoring import HostMonitoring
+
+        self._monitoring = HostMonitoring(address, self.reports, self._objects)
+        await self._monitoring.start()
 
     async def _use(self, configured: ConfiguredHost) -> None:
         self.configured, self.problem = configured, ""
@@ -172,6 +186,15 @@ class running_host:  # noqa: N801  # a context, as those of other programs
         configured = self.configured
         is_right = configured is not None and not configured.problems and not self.problem
         return is_right and all_available(self.reports())
+
+    def _objects(self) -> list[Object]:
+        """The objects of the installation with their statuses."""
+        configured = self.configured
+        if configured is None:
+            return []
+        namespace = configured.manifests.namespace
+        found = host_status(configured, self.reports(), self.problem, time.time())["objects"]
+        return [{**one, "metadata": {"name": one["name"], "namespace": namespace}} for one in found]
 
     def status(self) -> Object:
         found = host_status(self.configured, self.reports(), self.problem, time.time())
@@ -268,4 +291,6 @@ class running_host:  # noqa: N801  # a context, as those of other programs
         except CredentialError as error:
             _log.warning("%s", error)
         self._control.close()
+        if self._monitoring is not None:
+            await self._monitoring.stop()
         self._lock.__exit__(None, None, None)

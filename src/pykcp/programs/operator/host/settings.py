@@ -6,7 +6,7 @@ import ipaddress
 import pathlib
 from collections.abc import Iterator
 
-from pykcp.programs.kit.checks import choice
+from pykcp.programs.kit.checks import choice, plain_address
 from pykcp.programs.kit.groups.logging import LoggingOptions
 from pykcp.programs.kit.groups.root_directory import RootDirectoryOptions
 from pykcp.programs.kit.options import OptionGroup, option
@@ -46,6 +46,11 @@ class UpOptions(OptionGroup):
         "Further names of this host, for serving certificates.", ()
     )
     first_port: int = option("First port of programs that their manifests give none.", 6444)
+    metrics_bind_address: str = option(
+        "Address of the supervisor's /metrics, and of /targets, the list of processes for Prometheus' HTTP service discovery; 0 for none. It is served without TLS: 127.0.0.1:9100 for instance.",
+        "0",
+        check=plain_address,
+    )
     systemd: str = option(
         "Write systemd units to this directory in place of running the programs. Call it again after changes.",
         "",

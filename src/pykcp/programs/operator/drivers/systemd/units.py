@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pykcp.machinery import quantity
-from pykcp.programs.operator.compiled import DEFAULT_REPLICAS, CompiledWorkload
+from pykcp.programs.operator.compiled import DEFAULT_REPLICAS, CompiledWorkload, Probe
 from pykcp.programs.operator.drivers.process.backoff import FIRST, LAST
 from pykcp.programs.operator.drivers.process.commands import can_share_port, sharing_flags
 
@@ -15,6 +15,7 @@ _STEPS = 6
 """From the first pause between restarts to the last: 1 s, 2 s, … 60 s."""
 _HEALTH_PORTS = 20000
 """Each instance answers health checks on a port of its own, which ends in its number."""
+_LEAST_START, _LEAST_WATCHDOG = 300.0, 60.0
 _HARDENING = (
     "NoNewPrivileges=yes",
     "CapabilityBoundingSet=",
@@ -121,7 +122,7 @@ def _service(
         f"# revision {workload.restart_revision}",
         "",
         "[Service]",
-        "Type=exec",
+        *_supervision(workload),
         *(f"ExecStartPre={_joined((*step.command, *step.arguments))}" for step in workload.init),
         f"ExecStart={_joined(words)}",
         "Restart=always",
@@ -142,6 +143,23 @@ def _service(
     ]  # fmt: skip
     instances = tuple(f"{name}@{number}.service" for number in range(count))
     return SystemdUnit(f"{name}@.service", "\n".join(lines) + "\n", instances)
+
+
+def _supervision(workload: CompiledWorkload) -> Iterator[str]:
+    """When it counts as started, and how systemd notices that it hangs."""
+    if "/" in workload.program:  # a program of the user, which may not know systemd
+        yield "Type=exec"
+        return
+    startup = workload.probes.startup or workload.probes.readiness
+    yield "Type=notify"
+    yield "NotifyAccess=main"
+    yield f"TimeoutStartSec={max(_LEAST_START, _budget(startup)):g}"
+    yield f"WatchdogSec={_budget(workload.probes.liveness):g}"
+
+
+def _budget(probe: Probe | None) -> float:
+    """Seconds after which failing probes would have an effect."""
+    return probe.delay + probe.period * probe.failures if probe is not None else _LEAST_WATCHDOG
 
 
 def _limits(workload: CompiledWorkload) -> Iterator[str]:
