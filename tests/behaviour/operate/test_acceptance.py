@@ -18,7 +18,9 @@ import yaml
 
 from pykcp.auth.certificates import KeyPair, create_ca, issue_client
 from pykcp.programs.operator.host.layout import HostFiles
+from pykcp.storage.testing import EtcdProcess, find_etcd
 from pykcp.testing.client import TestClient, eventually
+from pykcp.testing.exports import APIS, SCHEMAS, schema
 from pykcp.testing.issuer import AUDIENCE, TestIssuer
 
 from .installations import SHARDS, HostInstallation, installation, kill, pause, resume, variant
@@ -219,6 +221,44 @@ def test_04_a_cache_server_of_its_own_is_inherited(everything: Everything) -> No
         assert "cache" in words
 
 
+@pytest.mark.skipif(find_etcd() is None, reason="needs etcd")
+def test_04_a_shard_with_another_cache_server_on_etcd(
+    everything: Everything, tmp_path: pathlib.Path
+) -> None:
+    """Two replicas share the port and the etcd; the root shard keeps its own cache server."""
+    kcp, etcd = everything.kcp, EtcdProcess(tmp_path / "etcd")
+    etcd.start()
+    store = {"endpoints": [etcd.url], "prefix": "/cache"}
+    spec = {"certificates": {}, "replicas": 2, "etcd": store}
+    everything.objects.append(_object("CacheServer", "other", {"spec": spec}))
+    everything.spec("Shard")["cache"] = {"ref": {"name": "other"}}
+    try:
+        everything.apply()
+        assert len(kcp.pids()["other-cache-server"]) == 2
+        assert kcp.workload("other-cache-server")["ready"] == 2
+        assert _cache_port(everything, "alpha") == kcp.workload("other-cache-server")["address"]
+        assert _cache_port(everything, "root") == kcp.workload("cache-cache-server")["address"]
+        kill(kcp.pids()["other-cache-server"][0])
+        eventually(lambda: kcp.workload("alpha-shard-kcp")["available"], 60)
+        eventually(lambda: kcp.workload("other-cache-server")["ready"] == 2, 60)
+    finally:
+        everything.objects.pop()
+        del everything.spec("Shard")["cache"]
+        everything.apply()
+        etcd.kill()
+    assert _cache_port(everything, "alpha") == kcp.workload("cache-cache-server")["address"]
+
+
+def _cache_port(everything: Everything, shard: str) -> str:
+    """The cache server that the process of a shard was told to use."""
+    name = "root-kcp" if shard == "root" else f"{shard}-shard-kcp"
+    (pid,) = everything.kcp.pids()[name]
+    words = pathlib.Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+    (path,) = [w.partition("=")[2] for w in words if w.startswith("--cache-kubeconfig=")]
+    config = yaml.safe_load(pathlib.Path(path).read_text())
+    return str(config["clusters"][0]["cluster"]["server"]).removeprefix("https://")
+
+
 def test_05_virtual_workspaces_of_their_own(everything: Everything) -> None:
     kcp = everything.kcp
     host = everything.spec("RootShard")["external"]["hostname"]
@@ -254,6 +294,18 @@ def test_06_a_deleted_shard_is_unregistered(everything: Everything) -> None:
     eventually(lambda: "short" not in _registered(kcp), 60)
     eventually(lambda: "short-shard-kcp" not in kcp.pids(), 60)
     assert "short" not in {one["name"] for one in kcp.status()["objects"]}
+
+
+def test_06_a_deletion_ends_when_the_root_shard_is_gone_too(tmp_path: pathlib.Path) -> None:
+    objects = list(yaml.safe_load_all(variant("dekker")))
+    cache = _object("CacheServer", "kept", {"spec": {"certificates": {}, "replicas": 1}})
+    with installation(tmp_path, yaml.safe_dump_all([*objects, cache])) as kcp:
+        assert "alpha" in _registered(kcp)
+        pause(kcp.pids()["root-kcp"][0])  # it cannot be asked to forget the shard
+        (tmp_path / "manifests.yaml").write_text(yaml.safe_dump_all([cache]))
+        kcp.succeed("up", timeout=200)
+        eventually(lambda: [one["name"] for one in kcp.status()["objects"]] == ["kept"], 60)
+        eventually(lambda: list(kcp.pids()) == ["kept-cache-server"], 60)
 
 
 def _registered(kcp: HostInstallation) -> list[str]:
@@ -403,7 +455,8 @@ def test_10_oidc_at_the_proxy_and_at_a_shard(everything: Everything) -> None:
 def test_11_audit_events_name_the_workspace(everything: Everything) -> None:
     kcp = everything.kcp
     cluster = kcp.make_workspace("audited", "alpha")
-    kcp.client().get(f"/clusters/{cluster}{NAMESPACES}/audited-name")
+    path = f"/clusters/{cluster}{NAMESPACES}/audited-name"
+    eventually(lambda: kcp.client().get(path).status == 404, 30)
     log = everything.directory / "Shard-audit.log"
 
     def event() -> Any:
@@ -413,6 +466,37 @@ def test_11_audit_events_name_the_workspace(everything: Everything) -> None:
     notes = eventually(event, 30)["annotations"]
     assert notes["kcp.io/path"] == "root:audited"
     assert notes["kcp.io/cluster"] == notes["tenancy.kcp.io/workspace"] == cluster
+
+
+def test_11_audit_events_of_virtual_workspaces_name_the_consumer(everything: Everything) -> None:
+    kcp = everything.kcp
+    provider = kcp.make_workspace("audited-provider", "root")
+    consumer = kcp.make_workspace("audited-consumer", "root")
+    admin = kcp.client()
+    made = schema("gears", "audit.example.com")
+    at_provider, at_consumer = f"/clusters/{provider}", f"/clusters/{consumer}"
+    assert admin.post(f"{at_provider}{SCHEMAS}", made).status == 201
+    stored = {"name": "gears", "group": "audit.example.com", "schema": made["metadata"]["name"]}
+    version = {"apiVersion": "apis.kcp.io/v1alpha2", "metadata": {"name": "gears"}}
+    resources = [{**stored, "storage": {"crd": {}}}]
+    export = {**version, "kind": "APIExport", "spec": {"resources": resources}}
+    assert admin.post(f"{at_provider}{APIS}/apiexports", export).status == 201
+    reference = {"export": {"path": "root:audited-provider", "name": "gears"}}
+    binding = {**version, "kind": "APIBinding", "spec": {"reference": reference}}
+    assert admin.post(f"{at_consumer}{APIS}/apibindings", binding).status == 201
+    view = f"/services/apiexport/{provider}/gears/clusters/{consumer}"
+    path = f"{view}/apis/audit.example.com/v1/namespaces/default/gears/audited-gear"
+    eventually(lambda: b'"gears"' in admin.get(path).body, 60)  # served: the object is not found
+    log = everything.directory / "RootShard-audit.log"
+
+    def event() -> Any:
+        events = [json.loads(line) for line in log.read_text().splitlines()]
+        return next((e for e in events if "audited-gear" in e["requestURI"]), None)
+
+    notes = eventually(event, 30)["annotations"]
+    assert notes["kcp.io/path"] == "root:audited-consumer"
+    assert notes["kcp.io/cluster"] == notes["tenancy.kcp.io/workspace"] == consumer
+    admin.close()
 
 
 def test_12_secrets_are_encrypted_and_keys_rotate(everything: Everything) -> None:

@@ -123,7 +123,7 @@ class RunningPod:
         self.namespace, self.name = metadata["namespace"], metadata["name"]
         self.key = f"{self.namespace}/{self.name}"
         self._folder = kubelet.folder / self.namespace / self.name
-        self._stop = threading.Event()
+        self._stop, self._writing = threading.Event(), threading.Lock()
         self.process: subprocess.Popen[bytes] | None = None
         self.restarts = 0
         self._ready = False
@@ -160,6 +160,10 @@ class RunningPod:
 
     def write_volumes(self) -> bool:
         """Copy Secrets and ConfigMaps, as kubelets do again and again; whether all exist."""
+        with self._writing:
+            return self._write_volumes()
+
+    def _write_volumes(self) -> bool:
         for volume in self._pod["spec"].get("volumes") or ():
             files = dict(self._files(volume))
             if None in files.values():

@@ -339,7 +339,7 @@ def test_05_virtual_workspaces_of_their_own(everything: Everything) -> None:
         external={"hostname": "custom.example.com", "port": 6443},
         replicas=1,
         command=[sys.executable, "-c", "import signal; signal.pause()"],
-        initContainers=[{"name": "prepare", "image": "a", "command": ["/usr/bin/touch", str(prepared)]}],
+        initContainers=[{"name": "prepare", "image": {"repository": "a"}, "command": ["/usr/bin/touch", str(prepared)]}],
     )  # fmt: skip
     eventually(lambda: everything.pids("custom-virtual-workspace"), WAIT)
     assert prepared.exists()
@@ -488,8 +488,8 @@ def test_13_a_proxy_starts_while_the_root_shard_is_away(everything: Everything) 
         path = f"/clusters/{cluster}{NAMESPACES}/default"
         assert everything.status(path) == 200
         everything.put("FrontProxy", "frontproxy", **OF_ROOT, image=IMAGE, replicas=3, auth=everything.auth)  # fmt: skip
+        eventually(lambda: len(everything.pids("frontproxy-front-proxy")) == 3, WAIT)
         eventually(lambda: everything.is_available("frontproxy-front-proxy"), WAIT)
-        assert len(everything.pids("frontproxy-front-proxy")) == 3
         assert everything.status(path) == 200
     finally:
         os.kill(root, signal.SIGCONT)
