@@ -17,6 +17,7 @@ import pytest
 import yaml
 
 from pykcp.auth.certificates import KeyPair, create_ca, issue_client
+from pykcp.programs.operator.access.shards import UNSCHEDULABLE
 from pykcp.programs.operator.host.layout import HostFiles
 from pykcp.storage.testing import EtcdProcess, find_etcd
 from pykcp.testing.client import TestClient, eventually
@@ -25,7 +26,7 @@ from pykcp.testing.issuer import AUDIENCE, TestIssuer
 
 from .installations import SHARDS, HostInstallation, installation, kill, pause, resume, variant
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 NAMESPACE = "kcp-dekker"
 NAMESPACES = "/api/v1/namespaces"
 
@@ -276,10 +277,12 @@ def test_05_virtual_workspaces_of_their_own(everything: Everything) -> None:
 def test_06_a_deleted_shard_is_unregistered(everything: Everything) -> None:
     kcp = everything.kcp
     host = everything.spec("RootShard")["external"]["hostname"]
-    spec = {"rootShard": {"ref": {"name": "root"}}, "shardBaseURL": f"https://{host}:6555"}
+    spec: Any = {"rootShard": {"ref": {"name": "root"}}, "shardBaseURL": f"https://{host}:6555"}
+    spec["unschedulable"] = True
     everything.objects.append(_object("Shard", "short", {"spec": spec}))
     everything.apply()
     eventually(lambda: "short" in _registered(kcp), 60)
+    eventually(lambda: UNSCHEDULABLE in _annotations(kcp, "short"), 60)
     (root,) = kcp.pids()["root-kcp"]
     everything.objects.pop()
     everything.write()
@@ -306,6 +309,11 @@ def test_06_a_deletion_ends_when_the_root_shard_is_gone_too(tmp_path: pathlib.Pa
         kcp.succeed("up", timeout=200)
         eventually(lambda: [one["name"] for one in kcp.status()["objects"]] == ["kept"], 60)
         eventually(lambda: list(kcp.pids()) == ["kept-cache-server"], 60)
+
+
+def _annotations(kcp: HostInstallation, shard: str) -> Any:
+    found = kcp.client().get(f"/clusters/root{SHARDS}/{shard}").json
+    return found["metadata"].get("annotations") or {}
 
 
 def _registered(kcp: HostInstallation) -> list[str]:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import pathlib
+import re
+import time
 from dataclasses import replace
 
 import pytest
+import yaml
 from tests.unit.programs.operator.objects import (
     NOW,
     again,
@@ -19,21 +23,66 @@ from tests.unit.programs.operator.objects import (
     shard,
 )
 
+from pykcp.auth.certificates import certificate_hosts, load_certificates
+from pykcp.clients.errors import SendFailed
 from pykcp.machinery.conditions import conditions_of
+from pykcp.machinery.status import StatusError
+from pykcp.observe.audit.policy import AuditedRequest, AuditLevel, parse_policy
 from pykcp.programs.front_proxy.settings import FrontProxySettings
 from pykcp.programs.operator.access.rbac import RbacAction, next_step
+from pykcp.programs.operator.cluster.metrics import error_type
 from pykcp.programs.operator.compiled import CompiledWorkload
 from pykcp.programs.operator.configuration.stage import Configuration
 from pykcp.programs.operator.configuration.status import ReplicaCounts, object_status
 from pykcp.programs.operator.drivers.kubernetes.objects import workload_objects
+from pykcp.programs.operator.host.settings import VARIANTS
+from pykcp.programs.operator.names import KINDS
 from pykcp.programs.operator.platform import HostPlatform, KubernetesPlatform
 from pykcp.programs.operator.records import Records
+from pykcp.programs.operator.variants import variant_manifests
 from pykcp.programs.shard.settings import ShardSettings
 from pykcp.proxy.identity import DROPPED_GROUPS
 from pykcp.types import Object
 
 KUBERNETES = KubernetesPlatform()
+PROJECT = pathlib.Path(__file__).parents[4]
+PKI, CHARTS = "tests/unit/programs/operator/test_pki.py", "tests/behaviour/deploy/test_charts.py"
+HERE, ACCEPTANCE = (
+    "tests/unit/programs/operator/test_defects.py",
+    "tests/behaviour/operate/test_acceptance.py",
+)
+DEFECTS = {
+    1: (HERE, "test_1_the_flag_for_truncated_audit_events_exists"),
+    2: (HERE, "test_2_defaults_of_oidc_are_applied_and_its_ca_is_a_file"),
+    3: (HERE, "test_3_dropped_groups_are_added_to_the_protective_ones"),
+    4: (PKI, "test_a_given_authority_may_have_any_name"),
+    5: (HERE, "test_5_a_deployment_template_does_not_wipe_pull_secrets"),
+    6: (HERE, "test_6_the_secrets_of_a_kubeconfig_have_an_owner"),
+    7: (HERE, "test_7_phases_follow_conditions_for_all_kinds_both_ways"),
+    8: (PKI, "test_keys_of_service_accounts_retire_instead_of_vanishing"),
+    9: (PKI, "test_an_authority_is_replaced_in_three_phases"),
+    10: (HERE, "test_10_certificates_of_a_front_proxy_have_the_domain_of_the_cluster"),
+    11: (HERE, "test_11_the_proxys_indexer_believes_the_extra_authority_too"),
+    12: (HERE, "test_12_the_root_shard_has_a_certificate_for_mounts"),
+    13: (HERE, "test_13_what_is_not_used_is_not_made"),
+    14: (HERE, "test_14_a_new_shard_restarts_nothing"),
+    15: (HERE, "test_15_labels_of_metrics_are_bounded"),
+    16: (HERE, "test_16_what_happens_to_requests_without_credentials_can_be_said"),
+    17: (HERE, "test_17_role_bindings_of_an_installation_that_is_gone_do_not_hold_up_a_deletion"),
+    18: (CHARTS, "test_metrics_are_scraped_where_they_are_served"),
+    19: (HERE, "test_19_pages_of_variants_are_run_and_agree_with_their_manifests"),
+    20: (HERE, "test_20_the_documented_audit_policy_does_what_the_page_says"),
+    21: (HERE, "test_21_a_shards_bundle_begins_with_the_server_authority"),
+    22: (ACCEPTANCE, "test_06_a_deleted_shard_is_unregistered"),
+}
+"""What kcp's operator gets wrong, in the order of its parts, and the test of the difference."""
 ACCOUNTS = {"serviceAccount": {"enabled": True}}
+
+
+@pytest.mark.parametrize("number", DEFECTS)
+def test_each_difference_has_a_test(number: int) -> None:
+    file, name = DEFECTS[number]
+    assert f"def {name}(" in (PROJECT / file).read_text()
 
 
 def _value(workload: CompiledWorkload, flag: str) -> str:
@@ -136,6 +185,17 @@ def test_7_a_changed_reason_alone_is_written_and_a_kubeconfig_waits_for_its_secr
     assert available[0]["reason"] != "DeploymentUnavailable"
 
 
+def test_10_certificates_of_a_front_proxy_have_the_domain_of_the_cluster() -> None:
+    root = root_shard(clusterDomain="corp.internal")
+    out = configured(root, front_proxy(), platform=KUBERNETES)
+    record = out.records.secret("root-frontproxy-server")
+    assert record is not None
+    (leaf, *_) = load_certificates(record.data["tls.crt"], "server")
+    names = certificate_hosts(leaf)
+    assert any(name.endswith(".svc.corp.internal") for name in names)
+    assert not any("cluster.local" in name for name in names)
+
+
 def test_11_the_proxys_indexer_believes_the_extra_authority_too() -> None:
     records = Records([secret("letsencrypt", tls__crt="EXTRA")])
     proxy = front_proxy(caBundleSecretRef={"name": "letsencrypt"})
@@ -180,6 +240,18 @@ def test_14_a_new_shard_restarts_nothing() -> None:
         assert workload_objects(ours)[0] == workload_objects(grew)[0]
 
 
+@pytest.mark.parametrize(
+    ("error", "word"),
+    [
+        (StatusError('configmaps "a" is forbidden', reason="Forbidden"), "Forbidden"),
+        (StatusError("x", reason=f"words of a server {time.time()}"), "Unknown"),
+        (SendFailed("dial tcp 10.0.0.1:443: connect: connection refused"), "ConnectionFailed"),
+    ],
+)
+def test_15_labels_of_metrics_are_bounded(error: StatusError | SendFailed, word: str) -> None:
+    assert error_type(error) == word
+
+
 @pytest.mark.parametrize(("given", "flag"), [("Pass", "pass"), ("Deny", "deny")])
 def test_16_what_happens_to_requests_without_credentials_can_be_said(given: str, flag: str) -> None:
     workload = only(
@@ -198,6 +270,35 @@ def test_17_role_bindings_of_an_installation_that_is_gone_do_not_hold_up_a_delet
     assert next_step(obj) == (RbacAction.REMOVE, "root")
     obj["status"] = {"authorization": {"provisionedCluster": ""}}
     assert next_step(obj).action is RbacAction.RELEASE
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_19_pages_of_variants_are_run_and_agree_with_their_manifests(variant: str) -> None:
+    page = (PROJECT / f"docs/operate/variants/{variant}.md").read_text()
+    tests = (PROJECT / "tests/docs/test_pages.py").read_text()
+    assert f'"operate/variants/{variant}.md": "tests/' in tests
+    manifests = [one for one in yaml.safe_load_all(variant_manifests(variant)) if one]
+    assert {one["kind"] for one in manifests} <= {*KINDS, "Secret", "ConfigMap"}  # no Bundle
+    for one in manifests:
+        secret = ((one.get("spec") or {}).get("etcd") or {}).get("tlsConfig", {}).get("secretRef")
+        assert not secret or not secret["name"].endswith("-ca")  # not the authority's own key
+    for text in (page, variant_manifests(variant)):
+        assert "/healthz" not in text  # it does not say whether a server is ready
+        assert "example.io" not in text
+
+
+def test_20_the_documented_audit_policy_does_what_the_page_says() -> None:
+    page = (PROJECT / "docs/operate/audit.md").read_text()
+    (text,) = re.findall(r"```yaml\n(apiVersion: audit.*?)```", page, re.DOTALL)
+    policy = parse_policy(text)
+
+    def level(verb: str, resource: str) -> AuditLevel:
+        question = AuditedRequest("a", (), verb, is_resource=True, resource=resource, name="x")
+        return policy.evaluate(question).level
+
+    assert level("create", "secrets") is AuditLevel.METADATA
+    assert level("create", "services") is AuditLevel.REQUEST_RESPONSE
+    assert level("get", "services") is AuditLevel.METADATA
 
 
 def test_21_a_shards_bundle_begins_with_the_server_authority() -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import Counter as Tally
 from collections.abc import Callable, Iterable
 
+from pykcp.clients.errors import SendFailed
 from pykcp.machinery.conditions import conditions_of
+from pykcp.machinery.status import StatusError
 from pykcp.observe.metrics import Counter, Histogram, LabelledGauge, Registry
 from pykcp.types import Object
 
@@ -15,6 +17,21 @@ _VALUES = {"True": 1.0, "False": 0.0}
 
 Objects = Callable[[], Iterable[Object]]
 """All objects of the operator's kinds."""
+
+
+_REASONS = frozenset((
+    "AlreadyExists", "BadRequest", "Conflict", "Expired", "Forbidden", "Gone", "InternalError",
+    "Invalid", "MethodNotAllowed", "NotAcceptable", "NotFound", "RequestEntityTooLarge",
+    "ServerTimeout", "ServiceUnavailable", "Timeout", "TooManyRequests", "Unauthorized",
+    "UnsupportedMediaType",
+))  # fmt: skip
+
+
+def error_type(error: StatusError | SendFailed) -> str:
+    """One of a few words, whatever the text of an error is, or the reason a server gives."""
+    if isinstance(error, SendFailed):
+        return "ConnectionFailed"
+    return error.reason if error.reason in _REASONS else "Unknown"
 
 
 class OperatorMetrics:

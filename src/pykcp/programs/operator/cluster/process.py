@@ -24,7 +24,7 @@ from pykcp.multicluster.syncer.lease import SyncerLease
 from pykcp.observe.metrics import Registry
 from pykcp.observe.process import process_metrics
 from pykcp.programs.kit.run import run_program
-from pykcp.programs.operator.cluster.metrics import OperatorMetrics
+from pykcp.programs.operator.cluster.metrics import OperatorMetrics, error_type
 from pykcp.programs.operator.cluster.reading import NamespaceReader
 from pykcp.programs.operator.cluster.reconciler import CERTIFICATES, NamespaceReconciler
 from pykcp.programs.operator.cluster.settings import CERT_MANAGER, OperatorSettings
@@ -165,9 +165,7 @@ class running_operator:  # noqa: N801  # a context, as those of other programs
             return await reconciler.reconcile(namespace)
         except (StatusError, SendFailed) as error:
             result = "error"
-            # The reason of a Status is one of a few words, whatever its text is.
-            reason = error.reason if isinstance(error, StatusError) else "ConnectionFailed"
-            self._counts.errors.add((_CONTROLLER, reason))
+            self._counts.errors.add((_CONTROLLER, error_type(error)))
             raise
         finally:
             self._counts.seconds.observe((_CONTROLLER, result), time.monotonic() - began)
