@@ -1,10 +1,13 @@
 """Transparent multi-cluster: scheduling, synchronization, moves and what they cost.
 
     python bench/multicluster.py [--rows S4,S7] [--clusters 50] [--objects 200] [--physical 2]
+    python bench/multicluster.py --logical 50 --objects 1000
 
 Rows S4 to S7 need no physical clusters: heartbeats and reports are written as syncers write them.
-The others run `--physical` servers as clusters, each in a process of its own. The numbers of clusters
-and objects are those that two cores hold; they are printed with each row.
+S8 is the syncer as a program (`bench/multicluster_sync.py`). The others run `--physical` servers as
+clusters, each in a process of its own; with `--logical` S1 and S2 run with so many logical clusters of
+one server as clusters. The numbers of clusters and objects are those that two cores hold; they are
+printed with each row.
 """
 
 from __future__ import annotations
@@ -20,6 +23,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
+
+import multicluster_fleet
+import multicluster_sync
 
 from pykcp.multicluster.scheduling.decide import decide
 from pykcp.multicluster.scheduling.model import ClusterView, Policy, Question, WorkloadView
@@ -126,19 +132,47 @@ def registered(count: int, *flags: str) -> Iterator[tuple[ServerProcess, TestCli
 def scheduling(clusters: int, objects: int) -> None:
     """From the creation of workloads to their leaves: CPU time of the server, all writes included."""
     with registered(clusters) as (process, client):
-        before, began = cpu_seconds(process), time.monotonic()
-        for number in range(objects):
-            client.post(DEPLOYMENTS, deployment(f"d{number}", 1))
+        before, written, began = cpu_seconds(process), revision(client), time.monotonic()
+
+        def create(first: int) -> None:
+            own = process.client(cluster="bench")
+            for number in range(first, objects, 4):
+                own.post(DEPLOYMENTS, deployment(f"d{number}", 1))
+
+        threads = [threading.Thread(target=create, args=(first,)) for first in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        slowly(lambda: _scheduler_time(process.client())[1] >= objects)
         slowly(lambda: len(leaves(client)) >= objects)
         seconds, used = time.monotonic() - began, cpu_seconds(process) - before
+        writes = (revision(client) - written) / objects
         took, count = _scheduler_time(process.client())
         show(
             "S4",
             f"{objects} workloads on {clusters} clusters",
             scheduler=f"{took / count * 1e3:.2f} ms for each decision with its writes ({count})",
             cpu=f"{used / objects * 1e3:.2f} ms each with creation, Binding, event and leaf",
-            rate=f"{objects / seconds:.0f}/s by the clock",
+            writes=f"{writes:.1f} each",
+            rate=f"{objects / seconds:.0f}/s by the clock, {objects / used:.0f}/s by CPU time",
         )
+        _schedule_again(process, client, objects)
+
+
+def _schedule_again(process: ServerProcess, client: TestClient, objects: int) -> None:
+    """Bindings alone: the workloads exist, and all Bindings are made again at once."""
+    before = cpu_seconds(process)
+    client.delete(BINDINGS)
+    began = time.monotonic()
+    slowly(lambda: _count(client, BINDINGS) >= objects)
+    used = cpu_seconds(process) - before
+    show(
+        "S4",
+        f"{objects} Bindings deleted and made again",
+        cpu=f"{used / objects * 1e3:.2f} ms each, the deletion included",
+        rate=f"{objects / (time.monotonic() - began):.0f}/s",
+    )
 
 
 def _scheduler_time(client: TestClient) -> tuple[float, float]:
@@ -343,24 +377,35 @@ def restarting(fleet: Fleet) -> None:
             for c in fleet.clusters
             for o in c.client.get("/apis/apps/v1/deployments").json["items"]
         ]
-        return {o["metadata"]["uid"]: o["metadata"]["resourceVersion"] for o in (*found, *copies)}
+        return {
+            f"{o.get('kind')} {o['metadata']['name']} {o['metadata']['uid']}": o["metadata"][
+                "resourceVersion"
+            ]
+            for o in (*found, *copies)
+        }
 
-    eventually(lambda: versions() == versions(), 30)
     before = versions()
+    while True:
+        time.sleep(3)
+        now = versions()
+        if now == before:
+            break
+        before = now
     fleet.process.stop()
     fleet.process.start()
     fleet.client = fleet.process.client(cluster="bench")
     began = time.monotonic()
     for one in fleet.clusters:
         eventually(partial(is_ready, fleet.client, one.name), 60)
+    ready = time.monotonic() - began
     time.sleep(10)  # time for writes that must not happen
     after = versions()
-    writes = sum(after.get(uid) != version for uid, version in before.items())
+    written = sorted(name for name, version in before.items() if after.get(name) != version)
     show(
         "S3",
         f"restart with {len(before)} objects in sync",
-        writes=writes,
-        ready=f"{time.monotonic() - began - 10:.1f} s",
+        writes=f"{len(written)} {written[:3] or ''}",
+        ready=f"{ready:.1f} s",
     )
 
 
@@ -388,6 +433,29 @@ def amplification(fleet: Fleet) -> None:
     )
 
 
+def deleting(fleet: Fleet) -> None:
+    """All copies and leaves of a workload are gone, and with them itself."""
+    times = []
+    for number in range(10):
+        name = f"amp{number}"
+        began = time.monotonic()
+        fleet.client.delete(f"{DEPLOYMENTS}/{name}", {"propagationPolicy": "Foreground"})
+        eventually(partial(_is_gone, fleet, name), 30)
+        times.append(time.monotonic() - began)
+    show("H14", f"a Deployment on {len(fleet.clusters)} clusters deleted", gone=milliseconds(times))
+
+
+def _is_gone(fleet: Fleet, name: str) -> bool:
+    owned = {"labelSelector": f"kcp.dev/owned-by={name}"}
+    if fleet.client.get(f"{DEPLOYMENTS}/{name}").status != 404:
+        return False
+    if fleet.client.get(DEPLOYMENTS, **owned).json["items"]:
+        return False
+    query = {"fieldSelector": f"metadata.name={name}"}
+    paths = (c.client.get("/apis/apps/v1/deployments", **query).json for c in fleet.clusters)
+    return not any(found["items"] for found in paths)
+
+
 def _revisions(fleet: Fleet) -> list[int]:
     return [revision(fleet.client), *(revision(c.client) for c in fleet.clusters)]
 
@@ -405,6 +473,38 @@ ROWS: dict[str, Callable[[argparse.Namespace], None]] = {
     "S6": lambda a: idling(a.clusters),
     "S7": lambda a: reporting(a.clusters),
 }
+
+
+def agent(objects: int) -> None:
+    print(f"S8   the syncer as a program, {objects} objects:", flush=True)
+    multicluster_sync.main(objects, 20)
+
+
+def many(clusters: int, objects: int) -> None:
+    """S1 and S2 with many clusters."""
+    with ExitStack() as stack:
+        fleet = multicluster_fleet.ManyClusters(stack, clusters, *QUICK)
+        took = multicluster_fleet.cold(fleet, objects)
+        show(
+            "S1",
+            f"{objects} Deployments on {clusters} clusters cold, push, one process",
+            copies=f"{objects / took['copies']:.0f}/s",
+            cpu=f"{took['cpu'] / objects * 1e3:.1f} ms each",
+            status=f"complete after {took['status']:.1f} s",
+            memory=f"{resident(fleet.process.pid):.0f} MiB",
+        )
+        down, back, cores = multicluster_fleet.steady(fleet, objects, 15.0, 20.0)
+        show(
+            "S2",
+            f"{len(down) / 15:.0f} changes a second, {clusters} clusters",
+            down=milliseconds(down),
+            back=milliseconds(back),
+            cores=f"{cores:.2f}",
+        )
+
+
+ROWS["F12"] = lambda _: multicluster_sync.killing(20)
+ROWS["S8"] = lambda a: agent(a.objects)
 PHYSICAL = ("S1", "S2", "S3", "S10")
 
 
@@ -414,7 +514,11 @@ def main() -> None:
     parser.add_argument("--clusters", type=int, default=50)
     parser.add_argument("--objects", type=int, default=200)
     parser.add_argument("--physical", type=int, default=2)
+    parser.add_argument("--logical", type=int, default=0)
     arguments = parser.parse_args()
+    if arguments.logical:
+        many(arguments.logical, arguments.objects)
+        return
     rows = [row for row in arguments.rows.split(",") if row] or [*ROWS, *PHYSICAL]
     for row in rows:
         if row in ROWS:
@@ -424,6 +528,7 @@ def main() -> None:
     with ExitStack() as stack:
         fleet = Fleet(stack, arguments.physical)
         amplification(fleet)
+        deleting(fleet)
         cold(fleet, arguments.objects)
         steady(fleet, arguments.objects)
         restarting(fleet)

@@ -21,14 +21,17 @@ from dataclasses import replace
 from typing import Any
 
 from pykcp.testing.client import TestClient
+from pykcp.testing.multicluster.checker import Checker
 from pykcp.testing.multicluster.downstream import PhysicalCluster, own_cluster
 from pykcp.testing.multicluster.faults import HttpFaults
+from pykcp.testing.multicluster.kills import kills
 from pykcp.testing.multicluster.syncers import (
     SyncerProcess,
     deployment,
     running,
     serve_workloads,
 )
+from pykcp.testing.multicluster.workloads import WorkloadController
 from pykcp.testing.multicluster.workspaces import CLUSTERS, bind_workload, cluster_object
 from pykcp.testing.server import server
 from pykcp.testing.workspaces import inside, make_workspace
@@ -66,6 +69,49 @@ def main(objects: int = 500, changes: int = 100) -> None:
             )
             with running(syncer):
                 _measure(workspace, physical, syncer, (up, down), objects, changes)
+
+
+def killing(points: int) -> None:
+    """SIGKILL of the server, the syncer or the cluster: seconds from its restart until everything is
+    as it should be again.
+    """
+    with (
+        tempfile.TemporaryDirectory() as name,
+        server() as hub,
+        own_cluster("east", pathlib.Path(name)) as physical,
+    ):
+        root = hub.client(cluster="root")
+        make_workspace(root, "bench")
+        workspace = inside(root, "bench")
+        bind_workload(workspace)
+        serve_workloads(workspace, "deployments.apps")
+        workspace.post(CLUSTERS, cluster_object("east", mode="None"))
+        syncer = SyncerProcess(
+            pathlib.Path(name),
+            "east",
+            replace(workspace.access, path=workspace.prefix),
+            physical.kubeconfig_text(),
+            ("deployments.apps",),
+            (),
+        )
+        assert physical.process is not None
+        victims = {"server": hub, "syncer": syncer, "cluster": physical.process}
+        checker = Checker(workspace, {"east": physical.client}, ("deployments.apps",))
+        took: dict[str, list[float]] = {one: [] for one in victims}
+        with running(syncer), WorkloadController(physical.client):
+            for victim in kills(workspace, "east", tuple(victims.values()), points, seed=7):
+                physical.client.drop()
+                began = time.monotonic()
+                wait(lambda: not checker.problems(), 60)
+                took[next(n for n, v in victims.items() if v is victim)].append(
+                    time.monotonic() - began
+                )
+        for which, times in took.items():
+            if times:
+                print(
+                    f"F12  {which} killed {len(times)} times: all is right after "
+                    f"{statistics.median(times):.1f} s, at most {max(times):.1f} s"
+                )
 
 
 def _measure(

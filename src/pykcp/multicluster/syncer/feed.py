@@ -19,14 +19,12 @@ from pykcp.machinery.meta import labels as labels_of
 from pykcp.machinery.object_keys import ObjectKey, resource_id
 from pykcp.machinery.resources import API_BINDINGS, GroupVersionResource
 from pykcp.machinery.status import NotFound, StatusError
-from pykcp.machinery.terms import label_key_term
-from pykcp.multicluster.names import CLUSTER_LABEL
+from pykcp.machinery.terms import label_term
 from pykcp.multicluster.syncer.servers import LeafHolder
 from pykcp.types import Object
 
 _log = logging.getLogger(__name__)
 _BINDINGS = resource_id(API_BINDINGS.group, API_BINDINGS.resource)
-_ASSIGNED = label_key_term(CLUSTER_LABEL)
 _FIRST_PAUSE, _LAST_PAUSE = 0.1, 30.0
 
 
@@ -47,7 +45,7 @@ class FeedUpstream:
     def follow(
         self, kind: GroupVersionResource, cluster: str, labels: str, held: LeafHolder
     ) -> FeedFollower:
-        """The objects of a kind with these labels, in one logical cluster or in all."""
+        """The objects of a kind with this label, as `key=value`, in one logical cluster."""
         return FeedFollower(self, kind, cluster, labels, held)
 
     def follow_consumers(
@@ -95,6 +93,7 @@ class FeedFollower:
         self.is_synced = asyncio.Event()
         self._upstream, self._kind, self._cluster, self._held = upstream, kind, cluster, held
         self._labels, self._selector = labels, parse(labels)
+        self._term = label_term(*labels.split("=", 1))
         self._known: set[ObjectKey] = set()
         self._changed: dict[ObjectKey, None] = {}
         self._wake = asyncio.Event()
@@ -103,9 +102,8 @@ class FeedFollower:
 
     def heard(self, change: Change) -> None:
         """A change of an object of this type."""
-        if not self._is_within(change):
-            return
-        if _ASSIGNED in change.terms or change.key in self._known:
+        is_assigned = self._term in change.terms and self._is_within(change)
+        if is_assigned or change.key in self._known:
             self._changed[change.key] = None
             self._wake.set()
 
@@ -191,9 +189,7 @@ class ConsumerFollower(FeedFollower):
     """
 
     def _is_within(self, change: Change) -> bool:
-        if change.cluster == self._cluster or _ASSIGNED not in change.terms:
-            return change.key in self._known
-        return change.key in self._known or change.cluster in self._consumers()
+        return change.cluster in self._consumers()
 
     def _consumers(self) -> set[str]:
         return set(self._upstream.consumers(self._cluster)) - {self._cluster}

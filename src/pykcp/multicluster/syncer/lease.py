@@ -22,6 +22,8 @@ _log = logging.getLogger(__name__)
 
 LEASES = GroupVersionResource("coordination.k8s.io", "v1", "leases")
 LEASE_NAMESPACE = "default"
+_AGAIN = 1.0
+"""Seconds between two attempts to get the lease, at most."""
 
 
 class SyncerLease:
@@ -48,16 +50,27 @@ class SyncerLease:
     async def run(self, body: Callable[[], Awaitable[None]]) -> None:
         """Run the body while the lease is held; wait while another process holds it."""
         while True:
-            if not await self._try():
-                await asyncio.sleep(self._seconds / 5)
+            if not await self._try_or_log():
+                await asyncio.sleep(min(_AGAIN, self._seconds / 5))
                 continue
             _log.info("%s holds the lease %s", self._identity, self._name)
             task = spawn(_run(body), "syncer/leading")
             try:
                 await self._keep(task)
+            except StatusError as error:
+                _log.warning("the API server failed, again in %g s: %s", _AGAIN, error)
+                await asyncio.sleep(_AGAIN)
             finally:
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
+
+    async def _try_or_log(self) -> bool:
+        """A server that is away is asked again soon."""
+        try:
+            return await self._try()
+        except StatusError as error:
+            _log.warning("the lease %s: %s", self._name, error)
+            return False
 
     async def _keep(self, task: asyncio.Task[None]) -> None:
         """Renew until the lease is lost. Without an answer it counts as lost when it expires."""

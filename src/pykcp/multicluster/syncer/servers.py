@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Protocol
 
@@ -12,11 +13,13 @@ from pykcp.clients.interface import Client
 from pykcp.clients.remote.client import RemoteClient
 from pykcp.clients.remote.informer import Informer, ObjectHolder
 from pykcp.machinery.resources import GroupVersionResource
-from pykcp.machinery.status import Unauthorized
+from pykcp.machinery.status import ServiceUnavailable, Unauthorized
 from pykcp.multicluster.syncer.types import Discovering
 from pykcp.types import Object
 
 RELIST_SECONDS = 60.0
+_UNREACHABLE_PAUSE, _CONNECTED_PAUSE = 3.0, 1.0
+"""Seconds between attempts to reach a server that is away, and to watch one that ends watches."""
 """Between two full lists of a type, if the server keeps forgetting."""
 _READY_SECONDS = 5.0
 _UNAUTHORIZED_PAUSE = 2.0
@@ -96,9 +99,20 @@ class SyncServer:
         self.client = client
         self._relist_seconds = relist_seconds
         self._events: FollowEvents | None = None
+        self._answers = asyncio.Event()
 
     def listen(self, events: FollowEvents) -> None:
         self._events = events
+
+    def answers(self) -> None:
+        """The server answers again: followers that wait for it try at once."""
+        self._answers.set()
+        self._answers = asyncio.Event()
+
+    async def wait_for_answers(self, seconds: float) -> None:
+        """Wait until the server answers another follower, and at most so long."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._answers.wait(), seconds)
 
     def consumers(self, workspace: str) -> Iterable[str]:
         return ()
@@ -128,7 +142,7 @@ class SyncServer:
         self, kind: GroupVersionResource, cluster: str, labels: str, held: ObjectHolder
     ) -> Informer[ObjectHolder]:
         return _WatchedInformer(
-            self.client,
+            self,
             kind,
             held,
             cluster,
@@ -139,13 +153,13 @@ class SyncServer:
 
 
 class _WatchedInformer(Informer[ObjectHolder]):
-    """Tells how it fares. Credentials that are not accepted are tried again soon: they are
-    replaced without notice.
+    """Tells how it fares. A server that cannot be reached is tried again soon, and so are
+    credentials that are not accepted: they are replaced without notice.
     """
 
     def __init__(
         self,
-        client: RemoteClient,
+        server: SyncServer,
         kind: GroupVersionResource,
         held: ObjectHolder,
         cluster: str,
@@ -154,13 +168,20 @@ class _WatchedInformer(Informer[ObjectHolder]):
         relist_seconds: float,
         events: FollowEvents | None,
     ) -> None:
-        super().__init__(client, kind, held, cluster, labels=labels, relist_seconds=relist_seconds)
-        self._followed, self._events, self._has_failed = kind, events, False
+        super().__init__(
+            server.client, kind, held, cluster, labels=labels, relist_seconds=relist_seconds
+        )
+        self._server, self._followed, self._events = server, kind, events
+        self._has_failed = False
 
     def connected(self) -> None:
-        if self._has_failed and self._events is not None:
-            self._events.connected(self._followed)
-        self._has_failed = False
+        if self._has_failed:
+            self._has_failed = False
+            self._server.answers()
+            if self._events is not None:
+                self._events.connected(self._followed)
+        # Not the shortest pause: a server may accept watches and end them at once.
+        self._pause = min(self._pause, _CONNECTED_PAUSE)
 
     def report(self, error: Exception) -> None:
         super().report(error)
@@ -171,4 +192,6 @@ class _WatchedInformer(Informer[ObjectHolder]):
     async def rest(self, seconds: float, failure: Exception | None) -> None:
         if isinstance(failure, Unauthorized):
             seconds = min(seconds, _UNAUTHORIZED_PAUSE)
-        await super().rest(seconds, failure)
+        elif isinstance(failure, SendFailed | ServiceUnavailable):
+            seconds = min(seconds, _UNREACHABLE_PAUSE)
+        await self._server.wait_for_answers(seconds)

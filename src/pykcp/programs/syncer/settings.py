@@ -82,7 +82,7 @@ class SyncOptions(OptionGroup):
     workers: int = option("Objects to apply concurrently.", 16, check=positive)
     heartbeat_interval: float = option("Time between two reports.", 10.0, check=positive)
     lease_duration: float = option(
-        "Time after which another syncer of the same Cluster takes over.", 15.0, check=positive
+        "Time after which another syncer of the same Cluster takes over.", 10.0, check=positive
     )
     sweep_interval: float = option(
         "Time between two searches for objects without an origin.", 600.0, check=positive
