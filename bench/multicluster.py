@@ -503,7 +503,7 @@ def many(clusters: int, objects: int) -> None:
         )
 
 
-ROWS["F12"] = lambda _: multicluster_sync.killing(20)
+ROWS["F12"] = lambda _: multicluster_sync.killing(15)
 ROWS["S8"] = lambda a: agent(a.objects)
 PHYSICAL = ("S1", "S2", "S3", "S10")
 

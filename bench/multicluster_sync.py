@@ -99,7 +99,7 @@ def killing(points: int) -> None:
         checker = Checker(workspace, {"east": physical.client}, ("deployments.apps",))
         took: dict[str, list[float]] = {one: [] for one in victims}
         with running(syncer), WorkloadController(physical.client):
-            for victim in kills(workspace, "east", tuple(victims.values()), points, seed=7):
+            for victim in kills(workspace, "east", tuple(victims.values()), points, seed=4):
                 physical.client.drop()
                 began = time.monotonic()
                 wait(lambda: not checker.problems(), 60)
