@@ -42,30 +42,30 @@ ELSEWHERE: dict[str, str] = {
     "operate/moving.md": "tests/behaviour/moves/test_tour.py",
     "design/virtual-workspaces.md": "tests/unit/virtual/test_writing_one.py",
     "guides/envtest.md": "tests/behaviour/envtest/test_envtest.py",
-    "guides/gitops.md": "tests/clients/test_helm.py",
+    "guides/gitops.md": "tests/docs/test_excerpts.py",
+    "guides/custom-resources.md": "tests/docs/test_excerpts.py",
+    "guides/entering-workspaces.md": "tests/docs/test_excerpts.py",
+    "guides/deleting-workspaces.md": "tests/docs/test_excerpts.py",
+    "operate/audit.md": "tests/docs/test_excerpts.py",
+    "operate/monitoring.md": "tests/docs/test_excerpts.py",
+    "operate/health.md": "tests/docs/test_excerpts.py",
+    "operate/limits.md": "tests/docs/test_excerpts.py",
+    "reference/configuration.md": "tests/docs/test_excerpts.py",
+    "reference/plugins.md": "tests/docs/test_excerpts.py",
+    "reference/virtual-workspaces.md": "tests/docs/test_excerpts.py",
+    "troubleshooting.md": "tests/docs/test_excerpts.py",
     "guides/multicluster.md": "tests/docs/test_multicluster_tour.py",
     "tutorials/provider-go.md": "tests/docs/test_pages.py",
 }
 """Pages with a test of their own."""
 
 NOT_RUN: dict[str, str] = {
-    "guides/custom-resources.md": "excerpts of commands for a kind that the reader has",
-    "guides/entering-workspaces.md": "a raw address, for a context of the reader",
-    "guides/deleting-workspaces.md": "excerpts; the commands are tested with the plugins",
-    "operate/audit.md": "starts a server with files that the reader writes, and needs jq",
     "operate/cache.md": "needs certificates of an installation",
     "operate/front-proxy.md": "needs certificates of an installation",
     "operate/placement.md": "needs several shards; the commands are tested with fleet.md",
-    "operate/monitoring.md": "needs Prometheus",
     "operate/from-one-shard.md": "the commands are those of fleet.md and moving.md, which are run",
-    "operate/health.md": "shows a server with a full disk",
-    "operate/limits.md": "excerpts of answers to requests above a limit",
     "operate/sign-in.md": "needs an identity provider",
-    "reference/configuration.md": "starts servers; files are tested with the settings",
-    "reference/plugins.md": "one example; the plugins have tests of their own",
     "reference/clients.md": "scripts of the repository that take minutes",
-    "reference/virtual-workspaces.md": "addresses of exports and types that the reader has",
-    "troubleshooting.md": "shows what a broken installation answers",
 }
 """Pages whose commands no test runs, and why."""
 
