@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from .pictures import shrunk
+from .pictures import is_like, shrunk
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -80,13 +80,15 @@ class Visitor:
         return self.page
 
     def picture(self, name: str) -> None:
-        """Into the documentation, if PYKCP_PICTURES is set."""
+        """Into the documentation, if PYKCP_PICTURES is set and the page looks different now."""
         if os.environ.get("PYKCP_PICTURES"):
             self.page.wait_for_timeout(300)
             shot = shrunk(self.page.screenshot())
-            PICTURES.mkdir(exist_ok=True)
-            (PICTURES / f"{name}.png").write_bytes(shot)
             assert len(shot) < MOST_BYTES, f"{name}: {len(shot)} bytes"
+            PICTURES.mkdir(exist_ok=True)
+            path = PICTURES / f"{name}.png"
+            if not path.exists() or not is_like(path.read_bytes(), shot):
+                path.write_bytes(shot)
 
     def close(self) -> None:
         self.context.close()

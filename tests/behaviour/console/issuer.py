@@ -20,6 +20,8 @@ class CodeFlowIssuer(TestIssuer):
         self.codes: dict[str, dict[str, str]] = {}
         self.user = "dora"
         self.expires = 600
+        self.nonce = ""
+        """In place of the nonce of the sign-in."""
         self.server.on("/authorize", self._authorize)
         self.server.on("/token", self._exchange)
 
@@ -49,5 +51,5 @@ class CodeFlowIssuer(TestIssuer):
         if begun is None or not is_good or begun["redirect_uri"] != asked["redirect_uri"]:
             body = {"error": "invalid_grant", "error_description": "the code is not valid"}
             return web.json_response(body, status=400)
-        token = self.token(sub=self.user, nonce=begun["nonce"])
+        token = self.token(sub=self.user, nonce=self.nonce or begun["nonce"])
         return {"id_token": token, "token_type": "Bearer", "expires_in": self.expires}

@@ -75,6 +75,18 @@ def edit(page: Page, change: Callable[[str], str]) -> None:
     area.fill(change(area.input_value()))
 
 
+def grant(workspace: TestClient, name: str, role: str, user: str) -> None:
+    group = {"apiGroup": "rbac.authorization.k8s.io"}
+    body = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": name},
+        "roleRef": {**group, "kind": "ClusterRole", "name": role},
+        "subjects": [{**group, "kind": "User", "name": user}],
+    }
+    assert workspace.post(f"{RBAC}/clusterrolebindings", body).status == 201
+
+
 # --- sign-in
 
 
@@ -119,10 +131,36 @@ def test_sign_in_with_openid_connect(
     assert not issuer.codes
 
 
-def test_a_code_of_another_sign_in_is_not_used(visit: Visit, root: TestClient) -> None:
-    someone = visit("?code=stolen&state=other")
-    someone.page.get_by_text("This sign-in was not started in this tab").wait_for()
-    someone.page.get_by_label("Token").wait_for()
+FLOW = "sessionStorage.setItem('kcp.flow', JSON.stringify({state: 'own', verifier: 'v', nonce: 'n', hash: '#/w/root'}))"
+MIXED = {
+    "?code=stolen&state=other": "This sign-in was not started in this tab",
+    "?code=stolen": "This sign-in was not started in this tab",
+    "?code=unknown&state=own": "the code is not valid",
+    "?error=x&error_description=%3Cimg%20src=x%3E&state=own": "<img src=x>",
+    "?error=x&state=other": "This sign-in was not started in this tab",
+}
+
+
+def test_answers_of_other_sign_ins_are_not_used(
+    visit: Visit, root: TestClient, issuer: CodeFlowIssuer
+) -> None:
+    someone = visit()
+    page = someone.page
+    for query, words in MIXED.items():
+        page.evaluate(FLOW)
+        someone.open(query)
+        page.get_by_text(re.compile(words, re.IGNORECASE)).wait_for()
+        page.get_by_label("Token").wait_for()
+        assert page.url.startswith(f"{someone.url}/console/"), page.url
+        assert "code" not in page.url
+        assert page.evaluate("sessionStorage.length") == 0, query
+    issuer.nonce = "of-another-sign-in"
+    try:
+        button(page, "Sign in with OpenID Connect").click()
+        page.get_by_text("belongs to another sign-in").wait_for()
+    finally:
+        issuer.nonce = ""
+    assert page.evaluate("sessionStorage.length") == 0
 
 
 # --- workspaces
@@ -289,6 +327,31 @@ def test_an_edit_survives_an_expired_sign_in(
     eventually(lambda: org.get(f"{MAPS}/slow").json["data"]["a"] == "2")
 
 
+def test_an_edit_survives_a_new_sign_in_at_the_issuer(visit: Visit, root: TestClient) -> None:
+    org = root.in_cluster("root:org")
+    assert org.post(MAPS, {"metadata": {"name": "far"}, "data": {"a": "one"}}).status == 201
+    grant(org, "dora-in", "system:kcp:workspace:access", "dora")
+    grant(org, "dora-edits", "cluster-admin", "dora")
+    someone = visit("#/w/root:org/o/-/v1/configmaps/default/far?edit")
+    page = someone.page
+    button(page, "Sign in with OpenID Connect").click()
+    edit(page, lambda text: text.replace("a: one", "a: two"))
+    someone.context.set_offline(True)
+    button(page, "Show difference").click()
+    page.get_by_role("alert").get_by_text("The server does not answer.").first.wait_for()
+    someone.context.set_offline(False)
+    page.evaluate("sessionStorage.setItem('kcp.token', 'expired')")
+    button(page, "Show difference").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_text("Your sign-in has expired").wait_for()
+    button(dialog, "Sign in with OpenID Connect").click()
+    page.get_by_text("Your unfinished changes are back.").wait_for()
+    assert "a: two" in page.get_by_role("textbox", name="YAML").input_value()
+    button(page, "Show difference").click()
+    button(page, "Apply").click()
+    eventually(lambda: org.get(f"{MAPS}/far").json["data"]["a"] == "two")
+
+
 def test_a_list_is_live(visit: Visit, root: TestClient) -> None:
     shop = root.in_cluster("root:shop")
     for number in range(30):
@@ -336,16 +399,8 @@ def test_keyboard_alone(visit: Visit, root: TestClient) -> None:
 
 def test_a_denial_is_explained(visit: Visit, root: TestClient) -> None:
     org = root.in_cluster("root:org")
-    kind = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding"}
-    for name, granted in (("alice-in", "system:kcp:workspace:access"), ("alice-views", "view")):
-        reference = {
-            "apiGroup": "rbac.authorization.k8s.io",
-            "kind": "ClusterRole",
-            "name": granted,
-        }
-        subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "alice"}
-        body = {**kind, "metadata": {"name": name}, "roleRef": reference, "subjects": [subject]}
-        assert org.post(f"{RBAC}/clusterrolebindings", body).status == 201
+    grant(org, "alice-in", "system:kcp:workspace:access", "alice")
+    grant(org, "alice-views", "view", "alice")
     someone = visit().sign_in("alice-token")
     page = someone.go("#/w/root:org/r/-/v1/secrets", "Secret")
     page.get_by_role("alert").get_by_text('cannot list resource "secrets"').wait_for()

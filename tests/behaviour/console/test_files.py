@@ -102,6 +102,20 @@ def test_every_answer_is_protected(stranger: TestClient, name: str) -> None:
 def test_other_paths(stranger: TestClient) -> None:
     redirect = stranger.get("/console")
     assert (redirect.status, redirect.header("location")) == (308, "/console/")
+    host = {"host": "evil.example", "x-forwarded-host": "evil.example"}
+    for path in (
+        "/console",
+        "/console?next=//evil.example",
+        "/console?redirect_uri=//evil.example",
+    ):
+        sent = stranger.get(path, headers=host)
+        assert (sent.status, sent.header("location")) == (308, "/console/"), path
+    for path in (
+        "/console//evil.example/",
+        "/console/%2f%2fevil.example",
+        "/console/\\evil.example",
+    ):
+        assert (stranger.get(path).status, stranger.get(path).header("location")) == (404, None)
     assert fetch(stranger, "nothing.js").status == 404
     assert fetch(stranger, "../app.py").status in (400, 404)
     assert fetch(stranger, "%2e%2e/app.py").status == 404

@@ -53,9 +53,11 @@ function claimRow(workspace, binding, claim, answer) {
     ], {
       label, commandText: kubectl(workspace, "kcp", "claims", label.toLowerCase(), binding.metadata.name, "--resource", named(claim)),
       work: async () => {
-        const rest = (binding.spec.permissionClaims || []).filter((c) => !sameClaim(c, claim));
+        const path = address(workspace, BINDINGS, "", binding.metadata.name);
+        const { metadata: { resourceVersion }, spec } = await get(path);  // it may have changed while the user decided
+        const rest = (spec.permissionClaims || []).filter((c) => !sameClaim(c, claim));
         const made = { ...plain(claim), selector: answer?.selector || { matchAll: true }, state: to };
-        await patch(address(workspace, BINDINGS, "", binding.metadata.name), { metadata: { resourceVersion: binding.metadata.resourceVersion }, spec: { permissionClaims: [...rest, made] } });
+        await patch(path, { metadata: { resourceVersion }, spec: { permissionClaims: [...rest, made] } });
         say(`Claim ${to.toLowerCase()}.`);
       },
     }),

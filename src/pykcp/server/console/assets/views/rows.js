@@ -2,7 +2,7 @@
 
 import { h } from "../core/dom.js";
 
-const SPARE = 12;
+const SPARE = 6;
 const MOST_PIXELS = 8_000_000;  // browsers cannot make elements much taller than this
 
 export class Rows {

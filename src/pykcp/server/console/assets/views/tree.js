@@ -8,6 +8,7 @@ import { problem } from "./parts.js";
 const PAGE = 500;
 const LONG_PAGE = 2000;  // of a workspace with many children, without the number of their children
 const HEIGHT = 28;
+const SLICE = 6;  // milliseconds of a frame that are spent on a search
 const EVENTS = `/apis/${WORKSPACES.group}/${WORKSPACES.version}/${WORKSPACES.plural}`;
 
 class Node {
@@ -198,11 +199,30 @@ export class Tree {
     this.pending = requestAnimationFrame(() => {
       this.pending = 0;
       const text = this.filter.value.trim().toLowerCase();
+      this.search = text ? { text, found: [], way: [{ node: { children: new Map([["root", this.root]]), order: ["root"] }, next: 0 }] } : null;
+      if (this.search) { this.searchOn(this.search); return; }
       this.flat = [];
-      if (text) this.collectMatches(this.root, text);
-      else this.collect(this.root);
+      this.collect(this.root);
       this.rows.resize(this.flat.length);
     });
+  }
+
+  // A little in every frame, so that typing is never delayed.
+  searchOn(search) {
+    if (search !== this.search) return;
+    const end = performance.now() + SLICE;
+    const { text, found, way } = search;
+    for (let steps = 1; way.length && (steps % 256 || performance.now() < end); steps++) {
+      const place = way[way.length - 1];
+      if (place.next >= place.node.order.length) { way.pop(); continue; }
+      const node = place.node.children.get(place.node.order[place.next++]);
+      if (!node) continue;
+      if (node.path.includes(text)) found.push(node);  // paths are lower case
+      if (node.children) way.push({ node, next: 0 });
+    }
+    this.flat = found;
+    this.rows.resize(found.length);
+    if (way.length) requestAnimationFrame(() => this.searchOn(search));
   }
 
   collect(top) {
@@ -211,16 +231,6 @@ export class Tree {
       const node = stack.pop();
       this.flat.push(node);
       if (!node.isOpen || !node.children) continue;
-      for (let i = node.order.length - 1; i >= 0; i--) stack.push(node.children.get(node.order[i]));
-    }
-  }
-
-  collectMatches(top, text) {
-    const stack = [top];
-    while (stack.length) {
-      const node = stack.pop();
-      if (node.path.includes(text)) this.flat.push(node);  // paths are lower case
-      if (!node.children) continue;
       for (let i = node.order.length - 1; i >= 0; i--) stack.push(node.children.get(node.order[i]));
     }
   }
@@ -290,7 +300,7 @@ export class Tree {
       phase && phase !== "Ready" && h("span.tag", { class: phase === "Terminating" ? "bad" : "" }, phase),
       node.problem && h("span.tag.bad", { title: node.problem.message }, "not listed"),
       node.count > 0 && h("span.count", null, node.count.toLocaleString("en")));
-    element.style.setProperty("--depth", isFiltered ? 0 : Math.min(node.depth, 12));
+    element.style.paddingLeft = `${0.2 + 0.95 * (isFiltered ? 0 : Math.min(node.depth, 12))}rem`;
     return element;
   }
 
