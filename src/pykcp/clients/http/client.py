@@ -54,6 +54,8 @@ class HttpClient:
         """The server does not speak HTTP/2: requests do not share connections."""
         self._timer: asyncio.TimerHandle | None = None
         self._is_closed = False
+        self.opened = 0
+        """How many connections were opened: another one may lead to another server."""
 
     # -- for callers that await ----------------------------------------------------------------
 
@@ -162,6 +164,7 @@ class HttpClient:
             connection.abort()
             raise SendFailed("EOF")
         self._connections[connection] = None
+        self.opened += 1
         connection.on_lost = lambda: self._forget(connection)
         connection.on_free = self._on_free
         if self._timer is None:

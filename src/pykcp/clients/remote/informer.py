@@ -287,9 +287,12 @@ def _version_of(value: bytes) -> str:
     return _decode_place(value).metadata.resource_version
 
 
-async def lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The lines of a text that comes in pieces, without empty ones."""
-    async for batch in _batches(chunks):
+async def lines(chunks: AsyncIterator[bytes], longest: int = 1 << 30) -> AsyncIterator[bytes]:
+    """The lines of a text that comes in pieces, without empty ones.
+
+    Raises TooLong for a line that is longer.
+    """
+    async for batch in _batches(chunks, longest):
         for line in batch:
             yield line
 

@@ -20,18 +20,21 @@ from pykcp.clients.http.client import HttpClient
 from pykcp.clients.kubeconfig import KubeconfigServer, parse_endpoint
 from pykcp.clients.remote.client import AnswerLimits, RemoteClient
 from pykcp.clients.remote.connect import http_of, token_of
-from pykcp.machinery.resources import GroupVersionResource
+from pykcp.machinery import meta
+from pykcp.machinery.resources import NAMESPACES, GroupVersionResource
 from pykcp.machinery.status import ServiceUnavailable
 from pykcp.multicluster.names import FIELD_MANAGER
 from pykcp.types import Object
 from pykcp.wire.settings import ClientSettings
 
 _CLUSTERS = "/clusters/"
+_IDENTITY = ("kube-system", "default")
+"""Namespaces by whose UID a cluster is known: the first that it has."""
 _SECONDS = 30.0
 _LIMITS = AnswerLimits(answer=8 << 20, listing=64 << 20, line=2 << 20, page=100)
 """Of servers that tenants chose. Objects have at most one and a half MiB in Kubernetes, and the
 OpenAPI documents of single versions less than that."""
-_SETTINGS = ClientSettings(
+TENANT_SETTINGS = ClientSettings(
     first_window=64 << 10, connection_window=256 << 10, max_connections=32, max_header_fields=128
 )
 _MOST_TEXT = 1024
@@ -54,6 +57,42 @@ class ClusterClient(RemoteClient):
     def __init__(self, http: HttpClient, prefix: str, token: Callable[[], str] = str) -> None:
         super().__init__(http, FIELD_MANAGER, token=token, timeout=_SECONDS, limits=_LIMITS)
         self.prefix = prefix
+        self.identity = ""
+        """UID of the cluster; with it, nothing is written to another one. "": not known yet."""
+        self._identified = -1
+        """Connections that had been opened when the identity was read last."""
+
+    async def read_identity(self) -> str:
+        """The UID by which the cluster is known. Raises StatusError."""
+        opened = self.http.opened
+        for name in _IDENTITY:
+            found = await self.get("", NAMESPACES, name)
+            if found is not None:
+                self._identified = max(opened, 1)
+                return meta.uid(found)
+        return ""
+
+    @property
+    def is_identified(self) -> bool:
+        """Whether the identity was read on the connections that there are now."""
+        return self._identified == self.http.opened
+
+    async def _body(
+        self,
+        method: str,
+        target: str,
+        body: bytes = b"",
+        form: str = "application/json",
+        accept: str = "application/json",
+    ) -> bytes:
+        if method != "GET" and self.identity and not self.is_identified:
+            found = await self.read_identity()
+            if found != self.identity:
+                self._identified = -1
+                raise ServiceUnavailable(
+                    f"the kubeconfig leads to the cluster {found}, not to {self.identity}"
+                )
+        return await super()._body(method, target, body, form, accept)
 
     def collection(self, cluster: str, kind: GroupVersionResource, namespace: str = "") -> str:
         return self._below(cluster, super().collection(cluster, kind, namespace))
@@ -132,7 +171,7 @@ async def open_client(
     parts = urlsplit(endpoint.url)
     addresses = await resolve(tenant, parts.hostname or "", parts.port or 443)
     try:
-        http = http_of(endpoint, addresses=addresses, settings=_SETTINGS, tenant=tenant)
+        http = http_of(endpoint, addresses=addresses, settings=TENANT_SETTINGS, tenant=tenant)
     except (CredentialError, ValueError) as error:
         raise InvalidKubeconfig(f"kubeconfig: {error}") from None
     logical = parts.path.partition(_CLUSTERS)[2].strip("/")

@@ -6,14 +6,10 @@ from dataclasses import dataclass
 
 import orjson
 
-from pykcp.machinery import meta
-from pykcp.machinery.resources import NAMESPACES
 from pykcp.machinery.status import StatusError
 from pykcp.multicluster.clusters.connection import ClusterClient
 from pykcp.multicluster.clusters.health import NOT_READY, UNAUTHORIZED, UNREACHABLE
 
-_IDENTITY = ("kube-system", "default")
-"""Namespaces by whose UID a cluster is known: the first that it has."""
 _MOST = 200
 
 
@@ -35,7 +31,8 @@ async def probe(
 ) -> ProbeResult:
     """One look; it fails with a reason, never with an error.
 
-    `known`: a recent result, whose identity and version need not be read again.
+    `known`: a recent result, whose identity and version need not be read again unless another
+    connection was opened since.
     """
     try:
         status, body = await client.read("/readyz", seconds)
@@ -45,22 +42,14 @@ async def probe(
             return ProbeResult(UNAUTHORIZED, f"GET /readyz: status {status}")
         if status != 200:
             return ProbeResult(NOT_READY, f"GET /readyz: status {status}: {_shown(body)}")
-        if known is not None:
+        if known is not None and client.is_identified:
             return known
         _, version = await client.read("/version", seconds)
-        return ProbeResult(uid=await _identity(client), version=_version(version))
+        return ProbeResult(uid=await client.read_identity(), version=_version(version))
     except StatusError as error:
         if error.code in (401, 403):
             return ProbeResult(UNAUTHORIZED, error.message)
         return ProbeResult(UNREACHABLE, error.message)
-
-
-async def _identity(client: ClusterClient) -> str:
-    for name in _IDENTITY:
-        found = await client.get("", NAMESPACES, name)
-        if found is not None:
-            return meta.uid(found)
-    return ""
 
 
 def _version(body: bytes) -> str:

@@ -25,9 +25,8 @@ from pykcp.clients.interface import Client
 from pykcp.machinery.kcp.clusters import ROOT
 from pykcp.machinery.labels import parse
 from pykcp.machinery.meta import annotations as annotations_of
-from pykcp.machinery.meta import labels as labels_of
-from pykcp.machinery.resources import API_BINDINGS, NAMESPACES, SECRETS, GroupVersionResource
-from pykcp.machinery.status import StatusError
+from pykcp.machinery.resources import API_BINDINGS, NAMESPACES, SECRETS
+from pykcp.machinery.status import ServiceUnavailable, StatusError
 from pykcp.multicluster.clusters.connection import (
     ClusterClient,
     InvalidKubeconfig,
@@ -43,13 +42,14 @@ from pykcp.multicluster.names import (
     NAMESPACE_LOCATOR,
     Locator,
     parse_locator,
+    short_hash,
 )
 from pykcp.multicluster.syncer.settings import Registration
-from pykcp.multicluster.through.pods import shown_pod
+from pykcp.multicluster.through.pods import own_version, shown_pod
+from pykcp.multicluster.through.watching import PODS, PodFollower, Tell
 from pykcp.types import Object
 from pykcp.wire.exchange import Header
 
-_PODS = GroupVersionResource("", "v1", "pods")
 _CONNECTIONS = 64
 """Clusters whose connections are kept; idle ones close by themselves."""
 
@@ -61,40 +61,77 @@ class ReachedCluster:
         """`workspace`: whose pods are asked for, that of the registration or one it serves."""
         self._registration, self._client, self._workspace = registration, client, workspace
         self.name = registration.label_in(workspace)
+        self.key = short_hash(registration.uid, 6)
         self.forwarder = Forwarder(OneServer(client.http), Trust.of_files(""))
 
-    async def pods(self, namespace: str, labels: str, fields: str) -> list[Object]:
-        # The label of the cluster is added here, so the cluster cannot select by it.
-        is_added = CLUSTER_LABEL in labels
-        asked = "" if is_added else labels
+    async def pods(self, namespace: str, labels: str, fields: str) -> tuple[list[Object], str]:
+        rest = self._selector(labels)
         found: list[Object] = []
-        for place, origin in (await self._places(namespace)).items():
-            listed = await self._client.list("", _PODS, place, labels=asked, fields=fields)
+        versions: list[str] = []
+        places = await self._places(namespace) if rest is not None else {}
+        for place, origin in places.items():
+            listed, version = await self._client.list_with_version(
+                "", PODS, place, labels=rest or "", fields=fields
+            )
             found += [self._shown(pod, origin) for pod in listed]
-        if is_added:
-            selector = parse(labels)
-            found = [pod for pod in found if selector.matches(labels_of(pod))]
-        return found
+            if not version.isdecimal():
+                raise ServiceUnavailable(f"the cluster has the resource version {version[:20]!r}")
+            versions.append(version)
+        # From the oldest of them on nothing is missed.
+        return found, min(versions, key=int, default="0")
+
+    def _selector(self, labels: str) -> str | None:
+        """What the cluster is asked for: the label of the cluster is added here, so that it cannot
+        select by it. None if no pod of this cluster matches.
+        """
+        own = {CLUSTER_LABEL: self.name}
+        requirements = parse(labels).requirements
+        if not all(one.matches(own) for one in requirements if one.key == CLUSTER_LABEL):
+            return None
+        return ",".join(str(one) for one in requirements if one.key != CLUSTER_LABEL)
+
+    async def follow(
+        self, namespace: str, labels: str, fields: str, version: str, tell: Tell
+    ) -> None:
+        rest = self._selector(labels)
+        if rest is None:
+            await asyncio.Event().wait()
+            return
+        follower = PodFollower(self._client, rest, fields, self._shown, tell)
+        if namespace:
+            await follower.run_in(self._place(namespace), namespace, version)
+        else:
+            await follower.run_everywhere(self._mine(), self._origin, version)
+
+    def _mine(self) -> str:
+        return f"{DOWNSTREAM_CLUSTER}={self._registration.downstream_label}"
+
+    def _origin(self, found: Object) -> str | None:
+        """The namespace of the workspace that one of the cluster stands for."""
+        locator = parse_locator(annotations_of(found).get(NAMESPACE_LOCATOR, ""))
+        if locator is None or locator != self._locator(locator.namespace):
+            return None
+        return locator.namespace
 
     async def _places(self, namespace: str) -> dict[str, str]:
         """Namespaces of the cluster, and those of the workspace that they are for."""
         if namespace:
-            return {self._locator(namespace).downstream_namespace(): namespace}
-        mine = f"{DOWNSTREAM_CLUSTER}={self._registration.downstream_label}"
-        places: dict[str, str] = {}
-        for found in await self._client.list("", NAMESPACES, labels=mine):
-            locator = parse_locator(annotations_of(found).get(NAMESPACE_LOCATOR, ""))
-            if locator is not None and locator == self._locator(locator.namespace):
-                places[found["metadata"]["name"]] = locator.namespace
-        return places
+            return {self._place(namespace): namespace}
+        listed = await self._client.list("", NAMESPACES, labels=self._mine())
+        pairs = ((one["metadata"]["name"], self._origin(one)) for one in listed)
+        return {place: origin for place, origin in pairs if origin is not None}
 
     async def pod(self, namespace: str, name: str) -> Object | None:
-        found = await self._client.get("", _PODS, name, self._place(namespace))
+        found = await self._client.get("", PODS, name, self._place(namespace))
         return None if found is None else self._shown(found, namespace)
 
     async def delete(self, namespace: str, name: str, options: bytes) -> Object:
         path = f"/api/v1/namespaces/{self._place(namespace)}/pods/{quote(name, safe='')}"
-        answer = await self._client.send("DELETE", path, orjson.loads(options) if options else {})
+        body: Object = orjson.loads(options) if options else {}
+        conditions = body.get("preconditions") or {}
+        if conditions.get("resourceVersion"):
+            conditions["resourceVersion"] = own_version(conditions["resourceVersion"], self.key)
+        answer = await self._client.send("DELETE", path, body)
         return self._shown(answer, namespace) if answer.get("kind") == "Pod" else answer
 
     def url(self, namespace: str, name: str, subresource: str, query: str) -> str:
@@ -117,7 +154,7 @@ class ReachedCluster:
         return Locator(registration.installation, registration.uid, self._workspace, namespace)
 
     def _shown(self, pod: Object, namespace: str) -> Object:
-        return shown_pod(pod, self._workspace, namespace, self.name)
+        return shown_pod(pod, self._workspace, namespace, self)
 
 
 class WorkspaceClusters:

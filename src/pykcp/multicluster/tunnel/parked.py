@@ -16,6 +16,7 @@ from pykcp.aio.timers import call_later
 from pykcp.caching import BoundedCache
 from pykcp.clients.http.client import HttpClient
 from pykcp.clients.http.interface import Server
+from pykcp.multicluster.clusters.connection import TENANT_SETTINGS
 from pykcp.multicluster.tunnel import IDLE_SECONDS
 from pykcp.multicluster.tunnel.bridge import BACKLOG, SocketBridge
 from pykcp.wire.exchange import Exchange, Tunnel
@@ -89,11 +90,12 @@ class _TunnelEnd:
 class SyncerTunnel:
     """The connections of one Cluster's syncer."""
 
-    def __init__(self) -> None:
+    def __init__(self, tenant: str) -> None:
         self._parked: deque[_ParkedConnection] = deque()
         self._waiting: deque[tuple[float, socket.socket]] = deque()
         self._seen = 0.0
-        self.http = HttpClient(Server("http", _HOST, 80, connect=self._connect))
+        server = Server("http", _HOST, 80, connect=self._connect)
+        self.http = HttpClient(server, TENANT_SETTINGS, tenant)
 
     @property
     def is_open(self) -> bool:
@@ -158,10 +160,11 @@ class SyncerTunnels:
             "syncer_tunnels", _MOST_TUNNELS
         )
 
-    def park(self, uid: str, exchange: Exchange) -> Tunnel:
+    def park(self, uid: str, tenant: str, exchange: Exchange) -> Tunnel:
+        """`tenant`: the logical cluster of the Cluster with this UID."""
         found = self._tunnels.get(uid)
         if found is None:
-            found = self._tunnels.put(uid, SyncerTunnel())
+            found = self._tunnels.put(uid, SyncerTunnel(tenant))
         return found.park(exchange)
 
     def http(self, uid: str) -> HttpClient | None:

@@ -25,6 +25,7 @@ from pykcp.registry.watch.selection import EVERYTHING, Selection
 from pykcp.registry.watch.watchers import EventEncoder, Sink, Watcher, WatchGroup, departed
 from pykcp.storage.errors import Compacted, StoreError
 from pykcp.storage.interface import Event, Store
+from pykcp.types import Object
 
 _PAGE = 500
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
@@ -63,6 +64,15 @@ class JSONEncoder:
 
     def initial(self, kind: str, value: bytes) -> bytes:
         return b'{"type":"%b","object":%b}\n' % (kind.encode(), self._resource.served(value))
+
+    def of(self, kind: str, obj: Object) -> bytes:
+        """The event of an object that is not stored."""
+        return orjson.dumps({"type": kind, "object": obj}) + b"\n"
+
+    def of_bookmark(self, metadata: Object) -> bytes:
+        """A bookmark with a version that is not a revision of the store."""
+        head = {"kind": self._resource.kind, "apiVersion": self._resource.api_version}
+        return self.of("BOOKMARK", {**head, "metadata": metadata})
 
     def bookmark(self, revision: int, *, is_initial_end: bool) -> bytes:
         return bookmark_line(self._resource, revision, is_initial_end=is_initial_end)

@@ -20,7 +20,9 @@ from pykcp.machinery.status import NotFound, ServiceUnavailable, StatusError
 from pykcp.registry.verbs.read import Pager
 from pykcp.server.call import Call, Handler
 from pykcp.server.forwarding import sent_headers, without
-from pykcp.server.handlers import get, listing
+from pykcp.server.handlers import get, listing, placed_watch
+from pykcp.server.handlers.placed_position import PodPosition
+from pykcp.server.handlers.placed_watch import WatchedCluster
 from pykcp.server.media.answers import send_object
 from pykcp.server.media.bodies import body_of
 from pykcp.types import Object
@@ -30,14 +32,8 @@ _SECRET_HEADERS = ("x-remote-", "impersonate-", "authorization", "cookie", "host
 _PROTOCOLS = "sec-websocket-protocol"
 
 
-class PodCluster(Protocol):
-    """A cluster that runs pods of a workspace."""
-
-    @property
-    def name(self) -> str: ...
-
-    async def pods(self, namespace: str, labels: str, fields: str) -> list[Object]:
-        """Pods of the workspace there, as the workspace shows them. Raises StatusError."""
+class PodCluster(WatchedCluster, Protocol):
+    """The same, with the verbs on single pods."""
 
     async def pod(self, namespace: str, name: str) -> Object | None:
         """One of them. Raises StatusError."""
@@ -75,11 +71,15 @@ class PlacedPods:
             return self._delete
         if info.verb == "list" and not info.param("continue"):
             return self._list
-        return None
+        return self._watch if info.verb == "watch" else None
 
     # --- reading
 
+    async def _watch(self, call: Call) -> None:
+        await placed_watch.watch(call, await self._clusters.reach(call.cluster))
+
     async def _get(self, call: Call) -> None:
+        placed_watch.take_position(call)
         if self._is_stored(call):
             await _finish(get.get(call))
             return
@@ -87,6 +87,7 @@ class PlacedPods:
         send_object(call, get.transformed(call, pod) if call.accepted.transform else pod)
 
     async def _list(self, call: Call) -> None:
+        placed_watch.take_position(call)
         options = listing.list_options(call)
         pager = Pager(call.resource, call.context, call.info.namespace, options)
         stored: list[Object] = []
@@ -97,7 +98,8 @@ class PlacedPods:
                 break
             page = await pager.next()
         clusters = await self._clusters.reach(call.cluster)
-        found = await asyncio.gather(*(self._of(call, one) for one in clusters))
+        position = PodPosition(page.revision)
+        found = await asyncio.gather(*(self._of(call, one, position) for one in clusters))
         known = {(pod["metadata"].get("namespace"), pod["metadata"]["name"]) for pod in stored}
         placed = [
             pod
@@ -106,18 +108,20 @@ class PlacedPods:
             if (pod["metadata"].get("namespace"), pod["metadata"]["name"]) not in known
         ]
         placed.sort(key=lambda pod: (pod["metadata"].get("namespace"), pod["metadata"]["name"]))
-        listing.send_objects(call, stored + placed, {"resourceVersion": str(page.revision)})
+        listing.send_objects(call, stored + placed, {"resourceVersion": str(position)})
 
-    async def _of(self, call: Call, cluster: PodCluster) -> list[Object]:
+    async def _of(self, call: Call, cluster: PodCluster, position: PodPosition) -> list[Object]:
         """Those of one cluster; one that does not answer costs a warning, not the others."""
         info = call.info
         try:
-            return await cluster.pods(
+            pods, version = await cluster.pods(
                 info.namespace, info.param("labelSelector"), info.param("fieldSelector")
             )
         except StatusError as error:
             call.context.warn(f"pods in cluster {cluster.name} cannot be read: {error.message}")
             return []
+        position.clusters[cluster.key] = version
+        return pods
 
     def _is_stored(self, call: Call) -> bool:
         info = call.info

@@ -38,25 +38,25 @@ _PROTOBUF_HEADERS = (CACHE_CONTROL, ("content-type", protobuf_form.STREAM_TYPE))
 async def watch(call: Call) -> None:
     """Open the stream, catch up and hand over to the hub; the task ends there."""
     options = watch_options(call)
-    if call.accepted.media_type == YAML:
-        raise NotAcceptable([f"{media_type};stream=watch" for media_type in (JSON, PROTOBUF)])
-    encoder = _encoder(call)
-    exchange = call.exchange
-    stream: Stream
-    if exchange.wants_websocket():
-        if (error := refusal(exchange.request)) is not None:
-            raise error
-        stream = exchange.websocket(_subprotocol(call))
-    else:
-        is_protobuf = call.accepted.media_type == PROTOBUF
-        headers = _PROTOBUF_HEADERS if is_protobuf else _HEADERS
-        stream = exchange.start(200, with_warnings(call, headers))
-    call.stream = stream
+    encoder = encoder_of(call)
+    stream = call.stream = open_stream(call)
     watcher = await follow(
         call.resource, call.context, call.info.namespace, options, stream, encoder
     )
     hub = call.resource.services.hub
     stream.on_close(lambda: hub.end(watcher))
+
+
+def open_stream(call: Call) -> Stream:
+    """The stream of the events; call it when nothing can fail any more."""
+    exchange = call.exchange
+    if exchange.wants_websocket():
+        if (error := refusal(exchange.request)) is not None:
+            raise error
+        return exchange.websocket(_subprotocol(call))
+    is_protobuf = call.accepted.media_type == PROTOBUF
+    headers = _PROTOBUF_HEADERS if is_protobuf else _HEADERS
+    return exchange.start(200, with_warnings(call, headers))
 
 
 def _subprotocol(call: Call) -> str:
@@ -118,8 +118,11 @@ def _check_initial(call: Call) -> None:
         raise Invalid.fields("meta.k8s.io", "ListOptions", "", errors)
 
 
-def _encoder(call: Call) -> JSONEncoder:
+def encoder_of(call: Call) -> JSONEncoder:
+    """Makes events in the form that the client asked for."""
     accepted = call.accepted
+    if accepted.media_type == YAML:
+        raise NotAcceptable([f"{media_type};stream=watch" for media_type in (JSON, PROTOBUF)])
     if accepted.media_type == PROTOBUF:
         return ProtobufEncoder(
             call.resource, accepted.transform_version if accepted.transform else ""
@@ -142,12 +145,13 @@ class PartialEncoder(JSONEncoder):
         self.form = ("partial", version, *resource.form)
 
     def initial(self, kind: str, value: bytes) -> bytes:
-        obj = transforms.partial(self._resource.object_of(value), self._version)
-        return orjson.dumps({"type": kind, "object": obj}) + b"\n"
+        return self.of(kind, self._resource.object_of(value))
+
+    def of(self, kind: str, obj: Object) -> bytes:
+        return super().of(kind, transforms.partial(obj, self._version))
 
     def bookmark(self, revision: int, *, is_initial_end: bool) -> bytes:
-        obj = transforms.partial({"metadata": _mark(revision, is_initial_end)}, self._version)
-        return orjson.dumps({"type": "BOOKMARK", "object": obj}) + b"\n"
+        return self.of("BOOKMARK", {"metadata": _mark(revision, is_initial_end)})
 
 
 class ProtobufEncoder(JSONEncoder):
@@ -159,14 +163,14 @@ class ProtobufEncoder(JSONEncoder):
         self.form = ("protobuf", partial_version, *resource.form)
 
     def initial(self, kind: str, value: bytes) -> bytes:
-        return self._frame(kind, self._resource.object_of(value))
+        return self.of(kind, self._resource.object_of(value))
 
     def bookmark(self, revision: int, *, is_initial_end: bool) -> bytes:
         resource = self._resource
         head = {"kind": resource.kind, "apiVersion": resource.api_version}
-        return self._frame("BOOKMARK", {**head, "metadata": _mark(revision, is_initial_end)})
+        return self.of("BOOKMARK", {**head, "metadata": _mark(revision, is_initial_end)})
 
-    def _frame(self, kind: str, obj: Object) -> bytes:
+    def of(self, kind: str, obj: Object) -> bytes:
         if self._partial:
             obj = transforms.partial(obj, self._partial)
         return protobuf_form.frame(kind, obj)
@@ -187,8 +191,13 @@ class TableEncoder(JSONEncoder):
         return self.initial(kind, event.value)
 
     def initial(self, kind: str, value: bytes) -> bytes:
-        obj = self._resource.object_of(value)
+        return self.of(kind, self._resource.object_of(value))
+
+    def of(self, kind: str, obj: Object) -> bytes:
         return self._line(kind, [obj], {"resourceVersion": obj["metadata"]["resourceVersion"]})
+
+    def of_bookmark(self, metadata: Object) -> bytes:
+        return self._line("BOOKMARK", [], metadata)
 
     def bookmark(self, revision: int, *, is_initial_end: bool) -> bytes:
         return self._line("BOOKMARK", [], _mark(revision, is_initial_end))

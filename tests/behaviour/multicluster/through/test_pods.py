@@ -8,7 +8,7 @@ import socket
 import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 
 import pytest
@@ -34,6 +34,7 @@ from pykcp.testing.multicluster.workspaces import CLUSTERS, bind_workload, clust
 from pykcp.testing.server import ServerProcess, server
 from pykcp.testing.sharded import free_ports
 from pykcp.testing.workspaces import inside, make_workspace
+from pykcp.types import Object
 
 STANDIN = program("kubelet-standin", "PYKCP_KUBELET_STANDIN")
 """Built from `kubelet.go`, which is beside this file."""
@@ -94,6 +95,7 @@ def test_pods_of_a_placed_workload_are_seen_in_the_workspace(
         table = workspace.get(PODS, accept="application/json;as=Table;g=meta.k8s.io;v=v1").json
         assert table["rows"][0]["cells"][:3] == ["web-0", "1/1", "Running"]
         assert workspace.get(f"{PODS}/absent").status == 404
+        _check_watches(workspace, cluster)
         # What the cluster says about a pod without a kubelet is what the user gets.
         answer = workspace.get(f"{PODS}/web-0/log")
         assert answer.status == 400, answer
@@ -109,6 +111,73 @@ def test_pods_of_a_placed_workload_are_seen_in_the_workspace(
         assert "cluster east cannot be read" in (reply.header("warning") or "")
         assert workspace.get(f"{PODS}/web-1/log").status == 503
         cluster.process.start()
+
+
+def _check_watches(workspace: TestClient, cluster: PhysicalCluster) -> None:
+    """Lists and watches as kubectl and informers use them."""
+    listed = workspace.get(PODS).json
+    version = listed["metadata"]["resourceVersion"]
+    assert not version.isdecimal()  # it has a part for the cluster
+    # A change between the list and the watch is not missed.
+    place = cluster.client.get("/api/v1/pods").json["items"][0]["metadata"]["namespace"]
+    path = f"/api/v1/namespaces/{place}/pods"
+    _label(cluster, f"{path}/web-1", "first")
+    for where in (PODS, "/api/v1/pods"):
+        with closing(workspace.watch(where, resourceVersion=version)) as events:
+            event = next(one for one in events if _step(one) == "first")
+            assert event["type"] == "MODIFIED"
+            assert event["object"]["metadata"]["namespace"] == "default"
+            assert event["object"]["metadata"]["labels"]["workloads.kcp.dev/cluster"] == "east"
+            last = event["object"]["metadata"]["resourceVersion"]
+    # One that goes on from an event gets what follows, and stored pods as well.
+    with closing(workspace.watch(PODS, resourceVersion=last)) as events:
+        _label(cluster, f"{path}/web-1", "second")
+        assert _step(next(events)) == "second"
+        stored = {"metadata": {"name": "stored"}, "spec": {"containers": [_CONTAINER]}}
+        assert workspace.post(PODS, {**_POD, **stored}).status == 201
+        event = next(events)
+        assert (event["type"], event["object"]["metadata"]["name"]) == ("ADDED", "stored")
+        last = event["object"]["metadata"]["resourceVersion"]
+        assert workspace.delete(f"{PODS}/stored").status == 200
+    # A streaming list: everything, a bookmark at its end, then changes.
+    streamed = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+    asked = {**streamed, "allowWatchBookmarks": "true", "labelSelector": "app=web"}
+    with closing(workspace.watch("/api/v1/pods", **asked)) as events:
+        first = [next(events) for _ in range(3)]
+        names = sorted(one["object"]["metadata"].get("name", "") for one in first)
+        assert [one["type"] for one in first] == ["ADDED", "ADDED", "BOOKMARK"], first
+        assert names == ["", "web-0", "web-1"]
+        marks = first[2]["object"]["metadata"]
+        assert marks["annotations"] == {"k8s.io/initial-events-end": "true"}
+        _label(cluster, f"{path}/web-0", "third")
+        assert _step(next(one for one in events if one["type"] == "MODIFIED")) == "third"
+    # The version of one pod is that of its cluster; clusters that are gone are not waited for.
+    own = workspace.get(f"{PODS}/web-0").json["metadata"]["resourceVersion"]
+    with closing(workspace.watch(PODS, resourceVersion=own)) as events:
+        _label(cluster, f"{path}/web-0", "fourth")
+        assert _step(next(events)) == "fourth"
+    assert workspace.get(PODS, resourceVersion=last).status == 200
+    lost = workspace.get(PODS, watch="true", resourceVersion="1.zzzzzz-5")
+    assert lost.status == 410, lost
+    chosen = {"labelSelector": "workloads.kcp.dev/cluster=west", "timeoutSeconds": "1"}
+    assert list(workspace.watch(PODS, **chosen)) == []
+    table = "application/json;as=Table;g=meta.k8s.io;v=v1"
+    with closing(workspace.watch(PODS, table, resourceVersion=own)) as events:
+        assert next(events)["object"]["rows"][0]["cells"][0] == "web-0"
+
+
+_CONTAINER = {"name": "main", "image": "nginx"}
+_POD = {"apiVersion": "v1", "kind": "Pod"}
+
+
+def _label(cluster: PhysicalCluster, path: str, step: str) -> None:
+    done = cluster.client.patch(path, {"metadata": {"labels": {"step": step}}})
+    assert done.status == 200, done
+
+
+def _step(event: Object) -> str:
+    labels = event["object"]["metadata"].get("labels") or {}
+    return str(labels.get("step", ""))
 
 
 @pytest.mark.slow

@@ -23,12 +23,12 @@ class TunnelsOnDemand:
         """Connections to the cluster behind the syncer of a Cluster; None if there are none."""
         return self._made.http(uid) if self._made is not None else None
 
-    def park(self, uid: str, exchange: Exchange) -> Tunnel:
+    def park(self, uid: str, tenant: str, exchange: Exchange) -> Tunnel:
         if self._made is None:
             from pykcp.multicluster.tunnel.parked import SyncerTunnels
 
             self._made = SyncerTunnels()
-        return self._made.park(uid, exchange)
+        return self._made.park(uid, tenant, exchange)
 
 
 class TunnelView(VirtualView):
@@ -49,4 +49,4 @@ class TunnelView(VirtualView):
 
         if call.exchange.wanted_protocol != PROTOCOL:
             raise BadRequest(f"the connection must be upgraded to {PROTOCOL}")
-        call.stream = self._tunnels.park(self._uid, call.exchange)
+        call.stream = self._tunnels.park(self._uid, call.cluster, call.exchange)
