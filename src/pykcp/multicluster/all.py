@@ -12,7 +12,8 @@ from pykcp.clients.interface import Client, Feed, Lister
 from pykcp.controllers.runtime.controller import Controller
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.multicluster.clusters.connection import Resolve, resolve_any
-from pykcp.multicluster.clusters.controller import ClusterLifecycle, MakeSyncer
+from pykcp.multicluster.clusters.controller import ClusterLifecycle
+from pykcp.multicluster.clusters.pushed import MakeSyncer
 from pykcp.multicluster.clusters.settings import ClusterSettings
 from pykcp.multicluster.importing.exporting import TypeExports
 from pykcp.multicluster.importing.negotiator import Negotiator

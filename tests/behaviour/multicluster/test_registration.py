@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pathlib
 import time
 from typing import Any
 
@@ -10,7 +11,7 @@ import yaml
 
 from pykcp.machinery.meta import now_rfc3339
 from pykcp.testing.client import TestClient, eventually
-from pykcp.testing.multicluster.downstream import PhysicalCluster
+from pykcp.testing.multicluster.downstream import PhysicalCluster, own_cluster
 from pykcp.testing.multicluster.workspaces import (
     CLUSTERS,
     cluster_object,
@@ -206,16 +207,35 @@ def test_deletion_can_be_forced(workspace: TestClient) -> None:
 
 
 @pytest.mark.slow
-def test_a_kubeconfig_that_leads_to_another_cluster_is_noticed(
-    workspace: TestClient, physical: PhysicalCluster
+def test_nothing_is_written_to_another_cluster(
+    workspace: TestClient, tmp_path: pathlib.Path
 ) -> None:
-    """The identity of a cluster is read once a minute."""
-    register(workspace, kubeconfig=physical.kubeconfig_text())
-    eventually(lambda: is_ready(workspace, "east"))
-    status = {"status": {"uid": "another-cluster"}}
-    assert workspace.patch(f"{CLUSTERS}/east/status", status).status == 200
-    changed = {"reason": "ClusterIdentityChanged", "message": "another-cluster"}
-    eventually(lambda: has(workspace, **changed), 75)
-    assert workspace.patch(f"{CLUSTERS}/east", {"spec": {"adopt": True}}).status == 200
-    eventually(lambda: is_ready(workspace, "east"))
-    assert workspace.get(f"{CLUSTERS}/east").json["status"]["uid"] != "another-cluster"
+    """The address stays the same, and another cluster answers there."""
+    with own_cluster("changing", tmp_path) as physical:
+        register(workspace, kubeconfig=physical.kubeconfig_text())
+        eventually(lambda: is_ready(workspace, "east"), 30)
+        labels = {"workloads.kcp.dev/cluster": "east"}
+        path = "/api/v1/namespaces/default/configmaps"
+        made = workspace.post(path, {"metadata": {"name": "settings", "labels": labels}})
+        assert made.status == 201
+        eventually(lambda: "settings" in names(physical), 30)
+        process = physical.process
+        assert process is not None
+        process.kill()
+        for file in process.root.glob("*.db*"):
+            file.unlink()
+        process.start()
+        changed = {"reason": "ClusterIdentityChanged", "message": "leads to the cluster"}
+        eventually(lambda: has(workspace, **changed), 30)
+        again = workspace.post(path, {"metadata": {"name": "more", "labels": labels}})
+        assert again.status == 201
+        uid = workspace.get(f"{CLUSTERS}/east").json["status"]["uid"]
+        assert not {"settings", "more"} & names(physical)
+        assert workspace.patch(f"{CLUSTERS}/east", {"spec": {"adopt": True}}).status == 200
+        eventually(lambda: {"settings", "more"} <= names(physical), 60)
+        assert workspace.get(f"{CLUSTERS}/east").json["status"]["uid"] != uid
+
+
+def names(physical: PhysicalCluster) -> set[str]:
+    items = physical.client.get("/api/v1/configmaps").json["items"]
+    return {one["metadata"]["name"] for one in items}
