@@ -5,6 +5,7 @@ from __future__ import annotations
 import pathlib
 
 import pytest
+from aiohttp import web
 
 from pykcp.clients.kubeconfig import parse_endpoint
 from pykcp.machinery.negotiation.openapi import Unconvertible
@@ -16,6 +17,7 @@ from pykcp.testing.multicluster.downstream import (
     missing_for_real_cluster,
     real_cluster,
 )
+from pykcp.testing.multicluster.faults import HttpFaults, status_answer
 from pykcp.testing.multicluster.workspaces import (
     CLUSTERS,
     IMPORTS,
@@ -50,17 +52,31 @@ async def convertible(kubeconfig: str) -> tuple[list[str], list[str]]:
     return good, bad
 
 
+def _without_v3(request: web.Request) -> web.Response | None:
+    if request.path.startswith("/openapi/v3"):
+        return status_answer(404, "NotFound", "the server could not find the requested resource")
+    return None
+
+
 async def test_types_of_a_real_cluster(
     workspace: TestClient, physical: PhysicalCluster, tmp_path: pathlib.Path
 ) -> None:
-    with real_cluster("real", tmp_path) as real:
-        good, bad = await convertible(real.kubeconfig_text())
-        assert len(good) >= 0.95 * len(good + bad), bad
-        clusters = {"own": physical, "real": real}
-        for name, one in clusters.items():
+    with real_cluster("real", tmp_path) as real, HttpFaults(real.client.access) as old:
+        old.faults.verdict = _without_v3  # as servers before 1.24
+        clusters = {
+            "own": physical.kubeconfig_text(),
+            "real": real.kubeconfig_text(),
+            "old": real.kubeconfig_text(old.port, old.authority),
+        }
+        for name in ("real", "old"):
+            good, bad = await convertible(clusters[name])
+            assert len(good) >= 0.95 * len(good + bad), bad
+        whole = [one for one in old.requests if one.path == "/openapi/v2"]
+        assert len(whole) == 1  # it has megabytes
+        for name, text in clusters.items():
             obj = cluster_object(
                 name,
-                kubeconfig=one.kubeconfig_text(),
+                kubeconfig=text,
                 syncResources=TYPES,
                 schemaUpdateStrategy="UpdatePublished",
             )

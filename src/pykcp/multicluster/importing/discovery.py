@@ -51,6 +51,8 @@ class ClusterTypes:
         self._crds: dict[str, Object] | None = None
         self._documents: Mapping[str, Object] | None = None
         self._models: dict[str, Mapping[str, Object]] = {}
+        self._old_models: Mapping[str, Object] | None = None
+        """Of OpenAPI v2: one document of megabytes for all groups."""
         self.unavailable: list[str] = []
         """Group versions that could not be read: what they have is not known."""
 
@@ -70,9 +72,13 @@ class ClusterTypes:
         return found
 
     async def fingerprint(self, resources: Iterable[ImportedResource]) -> str:
-        """Changes with the OpenAPI documents of the resources; "" where no hashes are told."""
+        """Changes with the OpenAPI documents of the resources, or with the version of a server that
+        tells no hashes of them.
+        """
         if self._documents is None:
             self._documents = await self._index()
+        if not self._documents:
+            return str((await self._client.send("GET", "/version")).get("gitVersion") or "")
         paths = sorted({_document_of(resource) for resource in resources})
         return " ".join(
             (self._documents.get(path) or {}).get("serverRelativeURL", "") for path in paths
@@ -117,8 +123,10 @@ class ClusterTypes:
         if self._documents is None:
             self._documents = await self._index()
         entry = self._documents.get(path)
-        if entry is None:
-            return models_of(await self._client.send("GET", "/openapi/v2"))  # before 1.24
+        if entry is None:  # servers before 1.24, and aggregated ones
+            if self._old_models is None:
+                self._old_models = models_of(await self._client.send("GET", "/openapi/v2"))
+            return self._old_models
         url = entry["serverRelativeURL"]
         return models_of(await self._client.send("GET", url.removeprefix(self._prefix)))
 
