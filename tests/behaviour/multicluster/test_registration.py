@@ -207,6 +207,7 @@ def test_deletion_can_be_forced(workspace: TestClient) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 def test_nothing_is_written_to_another_cluster(
     workspace: TestClient, tmp_path: pathlib.Path
 ) -> None:

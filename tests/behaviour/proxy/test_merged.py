@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from pykcp.testing.client import TestClient, eventually
+from pykcp.testing.multicluster.workspaces import CLUSTERS, bind_workload, cluster_object
 from pykcp.testing.sharded import Fleet, FleetProcess, free_ports
 from pykcp.testing.workspaces import WORKSPACES, make_workspace
 
@@ -269,3 +270,17 @@ def test_services_about_one_workspace_are_served_by_its_shard(two: Fleet) -> Non
         answer = client.post(path, {**kind, "spec": spec})
         assert answer.status == 201, answer
         assert "the user has no access to the workspace" in answer.json["status"]["message"]
+
+
+def test_the_view_of_a_syncer_is_served_by_the_shard_of_its_cluster(two: Fleet) -> None:
+    workspace = inside(two, "shard-1")
+    bind_workload(workspace)
+    created = workspace.post(CLUSTERS, cluster_object("east", mode="None"))
+    assert created.status == 201, created
+    metadata = created.json["metadata"]
+    logical = metadata["annotations"]["kcp.io/cluster"]
+    client = two.client(user="shard-admin")
+    client.prefix = f"/services/syncer/{logical}/east/{metadata['uid']}/clusters/{logical}"
+    assert client.get(f"{CLUSTERS}/east").status == 200
+    assert client.get(f"{CLUSTERS}/west").status == 404
+    assert names(client.get(MAPS)) == []

@@ -44,8 +44,12 @@ class PushedClusters:
         marks = [_reachable(session), Mark(report.HEARTBEAT_HEALTHY, None)]
         result, known = session.result, (cluster.get("status") or {}).get("uid") or ""
         verdict, more = session.health.verdict, Object()
-        adopts = (cluster.get("spec") or {}).get("adopt")
-        if result is not None and result.uid and known not in ("", result.uid) and not adopts:
+        if result is not None and result.uid and known not in ("", result.uid):
+            if (cluster.get("spec") or {}).get("adopt"):
+                # What is known of the other cluster does not hold here: a new session begins.
+                await self._sessions.end(key)
+                await self._status.write(key, cluster, verdict, marks, {"uid": result.uid})
+                return
             message = (
                 f"the kubeconfig leads to the cluster {result.uid}, not to {known}: register it "
                 "under another name, or set spec.adopt"
