@@ -6,7 +6,7 @@ Each connection keeps some requests under way, always of the same object of 1.5 
 gets per second, the CPU time of all serving processes per get, and how evenly they share the work.
 
 The client needs a part of the machine, too: with as many processes as cores the gets per second are
-limited by both together. `capacity` is what the processes would serve with a core each, by the CPU
+limited by both together (`most`, if nothing else runs). `capacity` is what the processes would serve with a core each, by the CPU
 time that the busiest one spends.
 """
 
@@ -90,12 +90,19 @@ class Measured(NamedTuple):
     """Per second."""
     cpu: float
     """Microseconds of all processes per get."""
+    client: float
+    """Microseconds of the client per get."""
     share: float
     """Of the CPU time that the busiest process has spent; 1 / processes is even."""
 
     @property
     def capacity(self) -> float:
         return 1e6 / (self.cpu * self.share)
+
+    @property
+    def most(self) -> float:
+        """Gets per second that all cores of this machine could serve, the client's part included."""
+        return (os.cpu_count() or 1) * 1e6 / (self.cpu + self.client)
 
 
 async def load(shard: ServerProcess, options: argparse.Namespace) -> Measured:
@@ -113,8 +120,9 @@ async def load(shard: ServerProcess, options: argparse.Namespace) -> Measured:
     pids = serving_pids(shard.pid)
     before = {pid: processes_cpu([pid]) for pid in pids}
     counted, began = sum(each.count for each in getters), time.perf_counter()
+    client = time.process_time()
     await asyncio.sleep(options.seconds)
-    wall = time.perf_counter() - began
+    wall, client = time.perf_counter() - began, time.process_time() - client
     counted = sum(each.count for each in getters) - counted
     spent = [processes_cpu([pid]) - before[pid] for pid in pids]
     for each in getters:
@@ -122,7 +130,8 @@ async def load(shard: ServerProcess, options: argparse.Namespace) -> Measured:
         each.transport.close()
     assert counted, "nothing was answered"
     assert not sum(each.errors for each in getters), "not all were answered with 200"
-    return Measured(counted / wall, sum(spent) / counted * 1e6, max(spent) / sum(spent))
+    cpu = sum(spent) / counted * 1e6
+    return Measured(counted / wall, cpu, client / counted * 1e6, max(spent) / sum(spent))
 
 
 def serving_pids(writer: int) -> list[int]:
@@ -150,7 +159,8 @@ def main() -> None:
     options = parser.parse_args()
     print(f"{os.cpu_count()} cores; {options.connections} connections x {options.requests} gets")
     print(
-        f"{'processes':>9} {'gets/s':>9} {'ratio':>6} {'µs CPU/get':>11} {'capacity':>9} {'ratio':>6}"
+        f"{'processes':>9} {'gets/s':>9} {'ratio':>6} {'µs CPU/get':>11} {'client':>7}"
+        f" {'most':>9} {'capacity':>9} {'ratio':>6}"
     )
     first: Measured | None = None
     for processes in options.processes:
@@ -158,7 +168,7 @@ def main() -> None:
         first = first or found
         print(
             f"{processes:9} {found.gets:9,.0f} {found.gets / first.gets:6.2f} {found.cpu:11.1f}"
-            f" {found.capacity:9,.0f} {found.capacity / first.capacity:6.2f}",
+            f" {found.client:7.1f} {found.most:9,.0f} {found.capacity:9,.0f} {found.capacity / first.capacity:6.2f}",
             flush=True,
         )
 

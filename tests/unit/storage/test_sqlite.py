@@ -14,6 +14,7 @@ from pykcp.storage.errors import Compacted, RevisionMismatch, StoreFull
 from pykcp.storage.interface import Condition, Event, Query, Value
 from pykcp.storage.operations import DeleteKey, PutKey
 from pykcp.storage.sqlite import SQLiteSettings, SQLiteStore, scans, sweeps
+from pykcp.storage.sqlite.commits import CommitBatch
 
 BODY = b"x" * 1500
 FOREVER = 1 << 62
@@ -426,3 +427,41 @@ class TestIdleCache:
         assert (cache.freed, cache._timer) == (1, None)
         await store.write([put("/a/again")])
         assert await store.count("/a/") == 8
+
+
+def value_of(store: SQLiteStore, key: str) -> bytes:
+    """Without the revision, which is in front of it."""
+    entry = store.get(key)
+    return b"" if entry is None else entry.value.lstrip(b"0123456789")
+
+
+async def test_a_get_is_never_older_than_a_list_before(stores: Stores):
+    """A list shows what is committed but not announced yet; then a get does, whatever was cached."""
+    store = await stores.open()
+    await store.write([put("/a/x", body=b"old")])
+    assert store.get("/a/x") is store.get("/a/x")  # it is cached
+    commits = store._started()
+    announce, held = commits._done, asyncio.Queue[tuple[CommitBatch, BaseException | None]]()
+    commits._done = lambda *done: held.put_nowait(done)  # type: ignore[method-assign]
+    writing = asyncio.create_task(store.write([put("/a/x", body=b"new")]))
+    done = await held.get()
+    seen = [value_of(store, "/a/x")]  # the writer has not been told either
+    page = await store.list(Query("/a/"))
+    seen.append(value_of(store, "/a/x"))
+    is_ahead = page.revision > store.revision
+    del commits._done
+    announce(*done)
+    await writing
+    assert (seen, is_ahead) == ([b"old", b"new"], True)
+    assert value_of(store, "/a/x") == b"new"
+
+
+async def test_cached_entries_follow_writes(stores: Stores):
+    """Changed, deleted and made again: a get shows the last state that was acknowledged."""
+    store = await stores.open()
+    for body in (b"a", b"b", b"", b"c"):
+        await store.write([put("/a/x", body=body) if body else delete("/a/x")])
+        assert [value_of(store, "/a/x"), value_of(store, "/a/x")] == [body, body]
+    await store.write([put("/a/large", body=b"x" * 100_000)])
+    assert value_of(store, "/a/large")
+    assert list(store._entries) == ["/a/x"]

@@ -22,7 +22,7 @@ from pykcp.storage.progress import LogProgress
 from pykcp.storage.ring import RecentEvents
 from pykcp.storage.size_limit import SizeLimit
 from pykcp.storage.sqlite import files, incoming, scans
-from pykcp.storage.sqlite.reading import ReadingHalf
+from pykcp.storage.sqlite.reading import ENTRY_CACHE_BYTES, ReadingHalf
 
 _ROWS = 128
 """Events that are taken at a go: some 2 ms."""
@@ -92,7 +92,9 @@ class FollowingStore(WithoutWrites, ReadingHalf):
         self._adoptions = 0
         self.on_lost: Callable[[LostTrack], None] | None = None
         """Called when the log cannot be followed any more, before LostTrack is raised."""
-        super().__init__(path, recent_bytes=recent_bytes, readers=readers)
+        super().__init__(
+            path, recent_bytes=recent_bytes, readers=readers, entry_bytes=ENTRY_CACHE_BYTES
+        )
         self.size = SizeLimit(0, lambda: 0)
         """The writer keeps the limit."""
 

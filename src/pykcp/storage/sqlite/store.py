@@ -26,7 +26,7 @@ from pykcp.storage.sqlite.commits import GroupCommit
 from pykcp.storage.sqlite.idle import IdleCache
 from pykcp.storage.sqlite.incoming import ImportState
 from pykcp.storage.sqlite.integrity import BackgroundCheck
-from pykcp.storage.sqlite.reading import ReadingHalf
+from pykcp.storage.sqlite.reading import ENTRY_CACHE_BYTES, ReadingHalf
 from pykcp.storage.sqlite.worker import StoreThread
 
 if TYPE_CHECKING:
@@ -75,7 +75,12 @@ class SQLiteStore(ReadingHalf):
         followers: LogFollowers | None = None,
     ) -> None:
         """`followers`: other processes that follow the log."""
-        super().__init__(path, recent_bytes=settings.recent_bytes, readers=settings.readers)
+        super().__init__(
+            path,
+            recent_bytes=settings.recent_bytes,
+            readers=settings.readers,
+            entry_bytes=ENTRY_CACHE_BYTES,
+        )
         self._settings = settings
         self._reserved = 0
         """Up to this revision, `advance` does not have to store anything."""
@@ -195,6 +200,7 @@ class SQLiteStore(ReadingHalf):
             adopted.append(incoming.adopt(connection, part, base, revision, step))
 
         await commits.pause(_in_transaction(adopt))
+        self._entries.clear()  # adopted rows are not events
         adoption = adopted[0]
         commits.advance(adoption.revision)
         self._imports[part] = state._replace(adoption=adoption)
