@@ -85,6 +85,10 @@ def at_milliseconds(milliseconds: int) -> int:
     return milliseconds << (COUNTER_BITS + SLOT_BITS)
 
 
+RESERVED_AHEAD = at_milliseconds(500 * RESERVED_SECONDS)
+"""With less than this left of what is reserved, more is reserved in the background."""
+
+
 def slot_of(revision: int) -> int | None:
     """The slot of the shard that gave a revision out; None: it is the number of a counter."""
     return revision % SLOTS if revision >= _FIRST_HYBRID else None

@@ -91,6 +91,13 @@ class CommitBatch:
         self.has_maintenance = False
         self.is_large = False
         """Writing its rows would hold the event loop for some milliseconds."""
+        self.observers: list[asyncio.Future[None]] = []
+        """Those who wait for its end, whatever it is."""
+
+    def end(self) -> None:
+        for future in self.observers:
+            if not future.done():
+                future.set_result(None)
 
     def resolve(self) -> None:
         for future, result in self.results:
@@ -140,6 +147,7 @@ class GroupCommit:
         self._intermissions: deque[tuple[Callable[[], None], Done]] = deque()
         self._busy = False
         """A batch commits, or a flush is about to start one."""
+        self._committing: CommitBatch | None = None
         self._idle = asyncio.Event()
         self._idle.set()
         self._closed = False
@@ -165,6 +173,18 @@ class GroupCommit:
         """Batches from the next one on get newer revisions."""
         self._advanced = max(self._advanced, revision)
         self._revision = max(self._revision, revision)
+
+    async def settled(self) -> None:
+        """Return when all changes that have been given revisions are announced, or have failed.
+
+        Nothing is written for it, and later transactions are not waited for.
+        """
+        self._refuse_if_closed()
+        batch = self._committing
+        if batch is not None and batch.changes:
+            future: asyncio.Future[None] = self._loop.create_future()
+            batch.observers.append(future)
+            await future
 
     def next_revision(self) -> int:
         """The one after all that were given out. Only during an intermission does it stay so."""
@@ -238,6 +258,7 @@ class GroupCommit:
                 continue
             if batch.changes or batch.has_maintenance:
                 commit = partial(self._apply_and_commit, batch) if batch.is_large else self._commit
+                self._committing = batch
                 self._worker.submit(commit, partial(self._done, batch))
                 return
             # Only failed compares or abandoned writes: nothing to commit, and the results are final.
@@ -342,6 +363,7 @@ class GroupCommit:
         self._flush()
 
     def _done(self, batch: CommitBatch, error: BaseException | None) -> None:
+        self._committing = None
         if error is not None:
             self._fail(batch, error)
         else:
@@ -349,6 +371,7 @@ class GroupCommit:
             if batch.changes:
                 self._announce(batch.changes)
             batch.resolve()
+        batch.end()
         self._flush()
 
     def _fail(self, batch: CommitBatch, error: BaseException) -> None:

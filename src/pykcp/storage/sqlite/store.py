@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from pykcp.aio.owner import spawn_detached
 from pykcp.storage import changes as planning
 from pykcp.storage.changes import StoredChange
-from pykcp.storage.errors import FutureRevision, StoreUnavailable
+from pykcp.storage.errors import FutureRevision, StoreError, StoreUnavailable
 from pykcp.storage.interface import Event, Revisions
 from pykcp.storage.moving import Adoption, IncomingRow
-from pykcp.storage.numbering import numbering
+from pykcp.storage.numbering import RESERVED_AHEAD, numbering
 from pykcp.storage.operations import DeleteKey, Operation
 from pykcp.storage.ring import RecentEvents
 from pykcp.storage.size_limit import SizeLimit
@@ -83,6 +84,7 @@ class SQLiteStore(ReadingHalf):
         )
         self._settings = settings
         self._reserved = 0
+        self._is_reserving = False
         """Up to this revision, `advance` does not have to store anything."""
         self._followers = followers
         self._lock = files.FileLock(path)
@@ -148,18 +150,35 @@ class SQLiteStore(ReadingHalf):
     async def advance(self, revision: int) -> None:
         commits = self._started()
         if revision > self._reserved:
-            reserved = commits.numbering.reserve(revision)
-            await commits.maintain(partial(files.write_meta, name="reserved", value=reserved))
-            self._reserved = max(self._reserved, reserved)
+            await self._reserve(commits.numbering.reserve(revision))
         commits.advance(revision)
-        await commits.maintain(_nothing)
+        await commits.settled()
         if revision > self.revision:
             self._publish(revision, ())
+        is_clock = commits.numbering.step > 1
+        if is_clock and revision > self._reserved - RESERVED_AHEAD and not self._is_reserving:
+            # Ahead of need: a watch over all shards must not wait for the disk of each of them.
+            spawn_detached(self._reserve_ahead(revision), "store/reserve")
+
+    async def _reserve(self, reserved: int) -> None:
+        write = partial(files.write_meta, name="reserved", value=reserved)
+        await self._started().maintain(write)
+        self._reserved = max(self._reserved, reserved)
+
+    async def _reserve_ahead(self, revision: int) -> None:
+        self._is_reserving = True
+        try:
+            await self._reserve(self._started().numbering.reserve(revision))
+        except StoreError as error:
+            # Tried again by the call that needs it, which raises it.
+            logger.debug("revisions could not be reserved ahead: %s", error)
+        finally:
+            self._is_reserving = False
 
     async def hold(self, part: str) -> int:
         commits = self._started()
         commits.holds.hold(part)
-        await commits.maintain(_nothing)
+        await commits.settled()
         return self.revision
 
     def release(self, part: str) -> None:
@@ -335,10 +354,6 @@ class SQLiteStore(ReadingHalf):
         self._checkpointer = self._writer = None
         self._commits = self._checkpoints = None
         self._lock.release()
-
-
-def _nothing(connection: sqlite3.Connection) -> None:
-    """Maintenance that only waits for its turn: all batches before are committed then."""
 
 
 def _in_transaction(
