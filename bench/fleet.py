@@ -81,14 +81,16 @@ def milliseconds(times: list[float]) -> str:
     return f"median {statistics.median(ordered) * 1e3:.0f} ms, p99 {last * 1e3:.0f} ms"
 
 
-async def gathered(count: int, work: Callable[[int], Awaitable[float]]) -> list[float]:
+async def gathered(
+    count: int, work: Callable[[int], Awaitable[float]], at_a_time: int = _AT_A_TIME
+) -> list[float]:
     """The results of `count` calls, a few at a time."""
     numbers = iter(range(count))
 
     async def worker() -> list[float]:
         return [await work(number) for number in numbers]
 
-    found = await asyncio.gather(*(worker() for _ in range(_AT_A_TIME)))
+    found = await asyncio.gather(*(worker() for _ in range(at_a_time)))
     return [one for some in found for one in some]
 
 
@@ -104,22 +106,60 @@ async def label_shards(kcp: Kcp, fleet: Fleet) -> None:
         await shards.patch(name, {"metadata": {"labels": {"name": name}}})
 
 
+class ReadyWorkspaces:
+    """Says when workspaces in one are ready; one watch for all of them, as controllers have."""
+
+    def __init__(self, parent: Workspace) -> None:
+        self._objects = parent.objects("workspaces.v1alpha1.tenancy.kcp.io")
+        self._waiting: dict[str, asyncio.Future[None]] = {}
+
+    async def version(self) -> str:
+        return (await self._objects.list_with_version())[1]
+
+    async def run(self, version: str) -> None:
+        async for event in self._objects.watch(since=version):
+            if (event.object.get("status") or {}).get("phase") == "Ready":
+                future = self._waiting.pop(event.object["metadata"]["name"], None)
+                if future is not None:
+                    future.set_result(None)
+
+    def expect(self, name: str) -> asyncio.Future[None]:
+        future = self._waiting[name] = asyncio.get_running_loop().create_future()
+        return future
+
+
 async def make_workspaces(kcp: Kcp, count: int) -> None:
     org = await kcp.workspace("root").create("fleet")
+    ready = ReadyWorkspaces(org)
+    reached: list[float] = []
+    following = spawn(ready.run(await ready.version()), "ready workspaces")
 
     async def make(number: int) -> float:
         began = time.perf_counter()
-        child = await org.create(f"w{number}", type="root:universal")
-        ready = time.perf_counter() - began
-        await child.objects("namespaces").get("default")  # and it can be reached at once
-        return ready
+        name = f"w{number}"
+        expected = ready.expect(name)
+        child = await org.create(name, type="root:universal", wait=False)
+        await expected
+        seconds = time.perf_counter() - began
+        if number % 4 == 0:
+            began = time.perf_counter()
+            await child.objects("namespaces").get("default")  # and it can be reached at once
+            reached.append(time.perf_counter() - began)
+        return seconds
 
-    began = time.perf_counter()
-    times = await gathered(count, make)
-    rate = count / (time.perf_counter() - began)
+    await gathered(32, lambda number: make(count + number))
+
+    for at_a_time in (4, _AT_A_TIME):
+        skipped = 0 if at_a_time == 4 else count // 2
+        began = time.perf_counter()
+        times = await gathered(count // 2, lambda n, skip=skipped: make(skip + n), at_a_time)
+        rate = count // 2 / (time.perf_counter() - began)
+        say("workspaces", f"{at_a_time} at a time: {rate:.0f}/s, {milliseconds(times)}")
+    following.cancel()
+    say("first request to each", milliseconds(reached))
     found = await org.objects("workspaces.v1alpha1.tenancy.kcp.io").list()
     spread = Counter(obj["metadata"]["annotations"].get(_SHARD, "?") for obj in found)
-    say("workspaces", f"{rate:.0f}/s, {milliseconds(times)}; by shard {sorted(spread.values())}")
+    say("workspaces", f"by shard {sorted(spread.values())}")
 
     async def remove(number: int) -> float:
         started = time.perf_counter()
@@ -139,13 +179,20 @@ async def bind_across(kcp: Kcp, fleet: Fleet, count: int) -> None:
     await provider.apply(_EXPORT)
     consumers = await root.create("consumers", location=on(last))
 
+    async def make(number: int) -> float:
+        await consumers.create(f"c{number}", type="root:universal", location=on(last))
+        return 0.0
+
     async def bind(number: int) -> float:
-        child = await consumers.create(f"c{number}", type="root:universal", location=on(last))
         began = time.perf_counter()
-        await child.bind("widgets", provider.path)
+        await (consumers / f"c{number}").bind("widgets", provider.path)
         return time.perf_counter() - began
 
-    say("binding across shards", milliseconds(await gathered(count, bind)))
+    await gathered(count, make)
+    for at_a_time in (4, _AT_A_TIME):
+        skipped = 0 if at_a_time == 4 else count // 2
+        times = await gathered(count // 2, lambda n, skip=skipped: bind(skip + n), at_a_time)
+        say("binding across shards", f"{at_a_time} at a time: {milliseconds(times)}")
 
 
 async def idle(fleet: Fleet, seconds: float = 5.0) -> None:
@@ -281,7 +328,11 @@ class FleetWriter:
     unknown: set[str] = field(default_factory=set)
     """Sent, but the answer was lost: they may be there."""
     failures: Counter[str] = field(default_factory=Counter)
-    slowest: float = 0.0
+    times: list[float] = field(default_factory=list)
+
+    @property
+    def slowest(self) -> float:
+        return max(self.times, default=0.0)
 
     async def run(self, stop: asyncio.Event) -> None:
         maps = self.workspace.objects("configmaps")
@@ -299,7 +350,7 @@ class FleetWriter:
                 await asyncio.sleep(0.05)
             else:
                 self.written.append(name)
-                self.slowest = max(self.slowest, time.perf_counter() - began)
+                self.times.append(time.perf_counter() - began)
 
     async def lost(self) -> list[str]:
         """What was acknowledged and is not there, and what is there and was never sent."""

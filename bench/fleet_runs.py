@@ -1,9 +1,10 @@
 """Longer runs of a fleet: what holds while shards are away, clusters move, and workspaces are many.
 
-    bench/run fleet_runs --only merged,stale,drain,away,many [--seconds 600] [--count 20000]
+    bench/run fleet_runs --only merged,stale,move,drain,away,many [--seconds 600] [--count 20000]
 
 - merged: how much later an event comes on the watch over all shards than on that of one shard
 - stale: reads through two proxies while logical clusters move to and fro; each answer is checked
+- move: a logical cluster with 10,000 objects moves while it is written to and watched
 - drain: a shard with 100 workspaces is emptied by a plan while clients write
 - away: the root shard is stopped for `--seconds`; everything that is not in `root` is used
 - many: `--count` idle workspaces, and the memory of the proxy and the shards
@@ -26,7 +27,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import uvloop
-from fleet import FleetWriter, gathered, label_shards, milliseconds, on, say
+from fleet import FleetWriter, ReadyWorkspaces, gathered, label_shards, milliseconds, on, say
 from target import processes_memory
 
 from pykcp.aio.owner import spawn
@@ -103,7 +104,7 @@ def merged(fleet: Fleet, count: int = 600) -> None:
 # --- stale reads
 
 
-async def stale(kcp: Kcp, fleet: Fleet, reads: int = 100_000, clusters: int = 8) -> None:
+async def stale(kcp: Kcp, fleet: Fleet, reads: int, clusters: int = 8) -> None:
     """Each read must answer with the object of the very cluster that was asked for."""
     root = kcp.workspace("root")
     names: dict[str, str] = {}
@@ -130,18 +131,23 @@ async def stale(kcp: Kcp, fleet: Fleet, reads: int = 100_000, clusters: int = 8)
         async with connect(path, context="root") as second:
             moving = spawn(asyncio.to_thread(_move_about, fleet, names, done), "moves")
 
+            places = [
+                (name, client.workspace(place).objects("configmaps.v1", "default"))
+                for name, cluster in names.items()
+                for client in (kcp, second)
+                for place in (cluster, f"root:{name}")
+            ]
+
             async def read(number: int) -> float:
-                name = f"stale{number % clusters}"
-                client = (kcp, second)[number // clusters % 2]
-                place = names[name] if number % 3 else f"root:{name}"
+                name, objects = places[number % len(places)]
                 began = time.perf_counter()
                 try:
-                    found = await client.workspace(place).objects("configmaps").get("mark")
+                    found = await objects.get("mark")
                 except StatusError as error:
-                    failures[f"{error.code} {error.reason}"] += 1
+                    failures[f"{error.code} {error.message[:150]}"] += 1
                     return 0.0
                 if found["data"]["in"] != name:
-                    wrong.append(f"{place}: {found}")
+                    wrong.append(f"{name}: {found}")
                 return time.perf_counter() - began
 
             began = time.perf_counter()
@@ -172,6 +178,56 @@ def _move_about(fleet: Fleet, names: dict[str, str], done: asyncio.Event) -> int
                 return moves
         here, there = there, here
     return moves
+
+
+# --- a large move
+
+
+async def move(kcp: Kcp, fleet: Fleet, objects: int = 10_000) -> None:
+    """A logical cluster with many objects moves while it is written to and watched."""
+    child = await kcp.workspace("root").create("large", location=on(fleet.shards[0]))
+    cluster, maps, text = await child.cluster(), child.objects("configmaps"), "x" * 1000
+
+    async def fill(number: int) -> float:
+        await maps.create({"metadata": {"name": f"o{number}"}, "data": {"text": text}})
+        return 0.0
+
+    await gathered(objects, fill)
+    await asyncio.to_thread(bind_migrations, fleet)
+    _, version = await maps.list_with_version(labels="bench=none")
+    seen: set[str] = set()
+
+    async def follow() -> None:
+        async for event in maps.watch(since=version):
+            seen.add(event.object["metadata"]["name"])
+
+    watching = spawn(follow(), "watch")
+    stop = asyncio.Event()
+    writers = [FleetWriter("", child, f"w{number}-") for number in range(4)]
+    tasks = [spawn(writer.run(stop), "writer") for writer in writers]
+    await asyncio.sleep(1.0)
+    began = time.perf_counter()
+    await asyncio.to_thread(migrate, fleet, "large", cluster, fleet.shards[1])
+    while (found := await asyncio.to_thread(phase, fleet, "large")) != "Completed":
+        assert found != "Failed"
+        await asyncio.sleep(0.05)
+    seconds = time.perf_counter() - began
+    await asyncio.sleep(0.5)
+    stop.set()
+    await asyncio.gather(*tasks)
+    lost = [item for writer in writers for item in await writer.lost()]
+    written = {name for writer in writers for name in writer.written}
+    times = sorted(one for writer in writers for one in writer.times)
+    failures: Counter[str] = sum((writer.failures for writer in writers), Counter())
+    await asyncio.sleep(1.0)
+    say(
+        "large move",
+        f"{objects} objects in {seconds:.1f} s, {len(written) / (seconds + 1.5):.0f} writes/s; "
+        f"{milliseconds(times)}, longest {times[-1] * 1e3:.0f} ms; lost or doubled {len(lost)}, "
+        f"failed {dict(failures) or 0}; watch {'ended' if watching.done() else 'went on'}, "
+        f"missed {len(written - seen)}",
+    )
+    watching.cancel()
 
 
 # --- drain
@@ -291,17 +347,22 @@ async def _round(
 async def many(kcp: Kcp, fleet: Fleet, count: int) -> None:
     """Memory and disk of idle workspaces."""
     org = await kcp.workspace("root").create("many")
+    ready = ReadyWorkspaces(org)
+    following = spawn(ready.run(await ready.version()), "ready workspaces")
     await asyncio.sleep(2.0)
     before = {name: processes_memory([p.pid]) for name, p in fleet.processes.items()}
 
     async def make(number: int) -> float:
         began = time.perf_counter()
-        await org.create(f"w{number}", type="root:universal")
+        expected = ready.expect(f"w{number}")
+        await org.create(f"w{number}", type="root:universal", wait=False)
+        await expected
         return time.perf_counter() - began
 
     began = time.perf_counter()
     times = await gathered(count, make)
     rate = count / (time.perf_counter() - began)
+    following.cancel()
     await asyncio.sleep(5.0)
     say("many workspaces", f"{count} at {rate:.0f}/s, {milliseconds(times)}")
     for name, process in fleet.processes.items():
@@ -333,7 +394,7 @@ async def _read(workspace: Workspace) -> float:
     return time.perf_counter() - began
 
 
-async def run(fleet: Fleet, parts: list[str], seconds: float, count: int) -> None:
+async def run(fleet: Fleet, parts: list[str], seconds: float, count: int, reads: int) -> None:
     async with connect(fleet.files.admin_kubeconfig, context="root", manager="bench") as kcp:
         await label_shards(kcp, fleet)
         if "merged" in parts:
@@ -341,7 +402,9 @@ async def run(fleet: Fleet, parts: list[str], seconds: float, count: int) -> Non
                 await kcp.workspace("root").create(f"merged-{shard}", location=on(shard))
             await asyncio.to_thread(merged, fleet)
         if "stale" in parts:
-            await stale(kcp, fleet)
+            await stale(kcp, fleet, reads)
+        if "move" in parts:
+            await move(kcp, fleet)
         if "drain" in parts:
             await drain(kcp, fleet)
         if "many" in parts:
@@ -356,8 +419,9 @@ def main() -> None:
     )
     parser.add_argument("--shards", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=600.0, help="for which root is away")
+    parser.add_argument("--reads", type=int, default=100_000, help="while clusters move")
     parser.add_argument("--count", type=int, default=20_000, help="idle workspaces")
-    parser.add_argument("--only", default="merged,stale,drain", help="parts to run, by commas")
+    parser.add_argument("--only", default="merged,stale,move,drain", help="parts to run, by commas")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="pykcp-fleet-") as folder:
         # Masters pass the proxy, so that one watch can see all logical clusters.
@@ -365,7 +429,15 @@ def main() -> None:
         fleet = Fleet(pathlib.Path(folder), arguments.shards, [GATE], flags)
         try:
             fleet.start()
-            uvloop.run(run(fleet, arguments.only.split(","), arguments.seconds, arguments.count))
+            uvloop.run(
+                run(
+                    fleet,
+                    arguments.only.split(","),
+                    arguments.seconds,
+                    arguments.count,
+                    arguments.reads,
+                )
+            )
         finally:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 fleet.stop()

@@ -34,6 +34,8 @@ RUN = (
 
 ELSEWHERE: dict[str, str] = {
     "operate/fleet.md": "tests/behaviour/fleet/test_command.py",
+    "operate/from-one-shard.md": "tests/behaviour/fleet/test_command.py",
+    "operate/placement.md": "tests/behaviour/fleet/test_command.py",
     "operate/up.md": "tests/behaviour/operate/test_up.py",
     "operate/variants/dekker.md": "tests/behaviour/operate/test_up.py",
     "operate/variants/vespucci.md": "tests/behaviour/operate/test_variants.py",
@@ -62,8 +64,6 @@ ELSEWHERE: dict[str, str] = {
 NOT_RUN: dict[str, str] = {
     "operate/cache.md": "needs certificates of an installation",
     "operate/front-proxy.md": "needs certificates of an installation",
-    "operate/placement.md": "needs several shards; the commands are tested with fleet.md",
-    "operate/from-one-shard.md": "the commands are those of fleet.md and moving.md, which are run",
     "operate/sign-in.md": "needs an identity provider",
     "reference/clients.md": "scripts of the repository that take minutes",
 }

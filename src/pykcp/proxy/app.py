@@ -423,8 +423,9 @@ class FrontProxy:
             route = await self._find_route(old.name)
         if call.exchange.request.is_streaming:  # part of its body may be gone
             raise ServiceUnavailable("the logical cluster was moved", retry_after=1)
-        if not route.shard or (route.shard == old.shard and route.cluster == old.cluster):
+        if not route.shard:
             raise UnknownCluster
+        # It may be the same shard: the logical cluster has arrived there meanwhile.
         self._metrics.rerouted.add()
         return sent._replace(target=self._at_shard(route, old.name, old.rest))
 

@@ -23,6 +23,8 @@ _SECONDS = 2.0
 """For one lookup."""
 _PAUSE = 1.0
 """For which a shard that did not answer is not asked again."""
+_OVERTAKEN, _AGAIN = 20, 0.05
+"""How often shards are asked again when changes have overtaken their answers, and after what pause."""
 _MOST_BYTES = 1 << 20
 _FAILURES = (StatusError, SendFailed, TimeoutError, msgspec.MsgspecError)
 
@@ -63,14 +65,18 @@ class RouteLookup:
             task.exception()  # it was raised where it is awaited, if anywhere
 
     async def _look_up(self, path: str) -> ClusterRoute:
-        for _ in range(min(path.count(":"), clusters.MAX_DEPTH) + 2):
+        enough = min(path.count(":"), clusters.MAX_DEPTH) + 2
+        for number in range(enough + _OVERTAKEN):
             found = self._table.find(path)
             if isinstance(found, ClusterRoute):
                 return found
+            if number >= enough:
+                await asyncio.sleep(_AGAIN)
             answer = await self._ask(found, path)
             if answer.is_missing:
-                break
-        raise UnknownCluster
+                raise UnknownCluster
+        # Each answer was overtaken by a change: it exists, and is being moved to and fro.
+        raise ServiceUnavailable("the logical cluster is being moved", retry_after=1)
 
     async def _ask(self, question: RouteQuestion, path: str) -> RouteAnswer:
         """Learn the answer of the shard that has the logical cluster at the path's start."""

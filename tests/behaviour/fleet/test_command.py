@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 import random
 import re
@@ -10,7 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import pytest
@@ -18,7 +19,7 @@ import pytest
 from pykcp.testing.client import TestClient, eventually
 from pykcp.testing.kubeconfig import Access
 from pykcp.testing.server import environment
-from pykcp.testing.sharded import HOST
+from pykcp.testing.sharded import HOST, free_ports
 
 SHARDS = "/clusters/root/apis/core.kcp.io/v1alpha1/shards"
 
@@ -84,30 +85,84 @@ def _children(directory: str) -> list[int]:
     return found
 
 
-PAGE = pathlib.Path(__file__).parents[3] / "docs" / "operate" / "fleet.md"
+PAGES = pathlib.Path(__file__).parents[3] / "docs" / "operate"
+needs_kubectl = pytest.mark.skipif(
+    shutil.which("kubectl") is None, reason="there is no kubectl on this machine"
+)
+
+
+def blocks(page: str, fence: str = "sh") -> list[str]:
+    """The blocks of a page with this fence."""
+    text = (PAGES / page).read_text()
+    return re.findall(rf"^```{fence}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+def typed(directory: pathlib.Path, lines: Sequence[str], **variables: str) -> str:
+    """What a shell prints in which these are typed."""
+    programs = pathlib.Path(sys.executable).parent  # the plug-ins are installed there
+    path = os.pathsep.join((str(programs), os.environ["PATH"]))
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", "\n".join(lines)],
+        cwd=directory,
+        env={**environment(), "PATH": path, "HOME": str(directory), **variables},
+        capture_output=True,
+        text=True,
+        timeout=400,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(shutil.which("kubectl") is None, reason="there is no kubectl on this machine")
-def test_the_page_for_operators(tmp_path: pathlib.Path) -> None:
-    """All of its shell blocks, in order, in one shell, as a reader would type them."""
-    blocks = re.findall(r"^```sh\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
-    assert len(blocks) >= 4
+@pytest.mark.timeout(600)
+@needs_kubectl
+def test_the_pages_for_operators(tmp_path: pathlib.Path) -> None:
+    """All of their shell blocks, in order, in one shell, as a reader would type them."""
+    fleet, placement = blocks("fleet.md"), blocks("placement.md")
+    assert (len(fleet), len(placement)) == (6, 2)
     port = _free_row(5)
-    script = "\n".join(("trap 'kill $(jobs -p); wait' EXIT", *blocks))
+    lines = ("trap 'kill $(jobs -p); wait' EXIT", *fleet, *placement)
     with sharded(tmp_path, port):
-        done = subprocess.run(
-            ["bash", "-euo", "pipefail", "-c", script],
-            cwd=tmp_path,
-            env={**environment(), "HOME": str(tmp_path), "PORT": str(port)},
-            capture_output=True,
-            text=True,
-            timeout=200,
-            check=False,
+        output = typed(tmp_path, lines, PORT=str(port))
+    assert "\nshard-1\n" in output
+    assert "configmap/greeting created" in output
+    assert "shard-1 does not answer" in output
+    assert "configmap/without-root created" in output
+    assert "configmap/without-the-cache created" in output
+    assert "shard-2" in output
+
+
+@contextmanager
+def single_server(directory: pathlib.Path) -> Iterator[None]:
+    """The server of the page about growth."""
+    (port,) = free_ports(1)
+    root = directory / "fleet" / "root"
+    log = directory / "single.log"
+    words = ["start", f"--root-directory={root}", f"--bind-address={HOST}", f"--secure-port={port}"]
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "pykcp", *words], stdout=out, stderr=out, env=environment()
         )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "\nshard-1\n" in done.stdout
-    assert "configmap/greeting created" in done.stdout
+    try:
+        eventually(lambda: "kcp is ready" in log.read_text(), 60)
+        yield
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait(60)
+
+
+@pytest.mark.slow
+@needs_kubectl
+def test_growing_from_one_server(tmp_path: pathlib.Path) -> None:
+    with single_server(tmp_path):
+        assert "configmap/greeting created" in typed(
+            tmp_path, blocks("from-one-shard.md", "sh before")
+        )
+    with sharded(tmp_path, _free_row(4)):
+        output = typed(tmp_path, blocks("from-one-shard.md", "sh after"))
+    assert output.endswith("\nhi\n")
+    assert "shard-1" in output
 
 
 def test_bad_numbers_are_refused(tmp_path: pathlib.Path) -> None:

@@ -158,5 +158,5 @@ def test_a_shard_that_contradicts_itself_is_not_asked_for_ever(
     shards[0].server.on(
         "/clusters/abc/api", lambda _: web.Response(status=421, headers={"x-pykcp-not-here": ""})
     )
-    assert ask(proxy, "abc").status == 403
-    assert shards[0].server.count("/clusters/abc/api") <= 2
+    assert ask(proxy, "abc").status == 503  # it may be arriving there: no reason to deny access
+    assert shards[0].server.count("/clusters/abc/api") <= 6
