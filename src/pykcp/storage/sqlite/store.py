@@ -84,7 +84,7 @@ class SQLiteStore(ReadingHalf):
         )
         self._settings = settings
         self._reserved = 0
-        self._is_reserving = False
+        self._reserving: asyncio.Task[None] | None = None
         """Up to this revision, `advance` does not have to store anything."""
         self._followers = followers
         self._lock = files.FileLock(path)
@@ -156,9 +156,10 @@ class SQLiteStore(ReadingHalf):
         if revision > self.revision:
             self._publish(revision, ())
         is_clock = commits.numbering.step > 1
-        if is_clock and revision > self._reserved - RESERVED_AHEAD and not self._is_reserving:
+        is_reserving = self._reserving is not None and not self._reserving.done()
+        if is_clock and revision > self._reserved - RESERVED_AHEAD and not is_reserving:
             # Ahead of need: a watch over all shards must not wait for the disk of each of them.
-            spawn_detached(self._reserve_ahead(revision), "store/reserve")
+            self._reserving = spawn_detached(self._reserve_ahead(revision), "store/reserve")
 
     async def _reserve(self, reserved: int) -> None:
         write = partial(files.write_meta, name="reserved", value=reserved)
@@ -166,14 +167,11 @@ class SQLiteStore(ReadingHalf):
         self._reserved = max(self._reserved, reserved)
 
     async def _reserve_ahead(self, revision: int) -> None:
-        self._is_reserving = True
         try:
             await self._reserve(self._started().numbering.reserve(revision))
         except StoreError as error:
             # Tried again by the call that needs it, which raises it.
             logger.debug("revisions could not be reserved ahead: %s", error)
-        finally:
-            self._is_reserving = False
 
     async def hold(self, part: str) -> int:
         commits = self._started()
