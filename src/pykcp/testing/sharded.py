@@ -37,6 +37,8 @@ class FleetProcess:
         self.member, self._files = member, files
         self.log_path = files.directory / f"{member.name}.log"
         self._process: subprocess.Popen[bytes] | None = None
+        self.source = ""
+        """The directory of another version's packages; "" for this one."""
 
     @property
     def name(self) -> str:
@@ -61,7 +63,7 @@ class FleetProcess:
                 [sys.executable, "-m", self.member.module, *self.member.words],
                 stdout=out,
                 stderr=out,
-                env=environment(),
+                env={**environment(), **({"PYTHONPATH": self.source} if self.source else {})},
             )
 
     def start(self) -> None:

@@ -176,7 +176,7 @@ def test_alerts_name_metrics_that_exist(chart: str) -> None:
 # --- real Helm against a server ----------------------------------------------------
 
 
-def _free_crd(group: str, kind: str, version: str = "v1", scope: str = "Namespaced") -> Object:
+def free_crd(group: str, kind: str, version: str = "v1", scope: str = "Namespaced") -> Object:
     plural = f"{kind.lower()}s"
     free = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     return {
@@ -206,7 +206,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PhysicalCluste
     with own_cluster("helm", tmp_path_factory.mktemp("helm")) as found:
         crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
         for kind in ("Certificate", "Issuer"):
-            made = found.client.post(crds, _free_crd("cert-manager.io", kind))
+            made = found.client.post(crds, free_crd("cert-manager.io", kind))
             assert made.status == 201, made
         eventually(lambda: found.client.get("/apis/cert-manager.io/v1/issuers").status == 200)
         yield found
