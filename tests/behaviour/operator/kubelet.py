@@ -216,6 +216,8 @@ class RunningPod:
             while self.process.poll() is None and not self._stop.is_set():
                 self._report(self._probe(container))
                 self._stop.wait(_PROBE_SECONDS)
+            if self._stop.is_set():
+                break
             self._report(is_ready=False)
             if self.process.poll() is not None:
                 self.restarts += 1
@@ -227,6 +229,7 @@ class RunningPod:
                 self.process.wait(20)
             except subprocess.TimeoutExpired:
                 self.process.kill()
+                self.process.wait()
 
     def _start(self, container: Object) -> subprocess.Popen[bytes]:
         for name in ("etc", "etc-work", "lib", "lib-work"):
@@ -315,6 +318,7 @@ class Kubelet:
         folder.mkdir(parents=True)
         self.names = ClusterNames(folder / "hosts", self.client)
         self.pods: dict[str, RunningPod] = {}
+        self._stopped: list[RunningPod] = []
         prefix = f"127.{random.randrange(1, 250)}.{random.randrange(1, 250)}"
         self._addresses = (f"{prefix}.{n}" for n in range(1, 255))
         self._stop = threading.Event()
@@ -329,7 +333,7 @@ class Kubelet:
         self._thread.join(30)
         for pod in self.pods.values():
             pod.stop()
-        for pod in self.pods.values():
+        for pod in (*self.pods.values(), *self._stopped):
             pod.wait()
 
     def data(self, kind: str, namespace: str, name: str) -> dict[str, bytes] | None:
@@ -357,7 +361,8 @@ class Kubelet:
                 if key not in self.pods:
                     self.pods[key] = RunningPod(self, pod, next(self._addresses))
             for key in self.pods.keys() - live.keys():
-                self.pods.pop(key).stop()
+                self._stopped.append(self.pods.pop(key))
+                self._stopped[-1].stop()
             for running in self.pods.values():
                 running.write_volumes()
 
