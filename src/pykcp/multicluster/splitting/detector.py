@@ -89,7 +89,13 @@ class WorkloadDetector:
     # --- clusters and workspaces
 
     def _on_cluster(self, change: Change) -> None:
-        self._note_cluster(change.key, _object_of(change))
+        self._note_cluster(change.key, self._now(CLUSTERS, change.key))
+
+    def _now(self, kind: GroupVersionResource, key: ObjectKey) -> Object | None:
+        """An object as it is now: after a restart older changes are told again, and a cluster that
+        was not ready then is no reason to write anything.
+        """
+        return self._parts.get(key.cluster, kind, key.name, key.namespace)
 
     def _note_cluster(self, key: ObjectKey, cluster: Object | None) -> None:
         found = self._parts.territory.put_cluster(key.cluster, key.name, cluster)
@@ -101,7 +107,7 @@ class WorkloadDetector:
                 self._reconsider(workspace)
 
     def _on_api_binding(self, change: Change) -> None:
-        self._note_api_binding(change.key, _object_of(change))
+        self._note_api_binding(change.key, self._now(API_BINDINGS, change.key))
 
     def _note_api_binding(self, key: ObjectKey, binding: Object | None) -> None:
         provider = "" if binding is None else provider_of(binding)
