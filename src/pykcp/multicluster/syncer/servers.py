@@ -112,7 +112,8 @@ class SyncServer:
     async def wait_for_answers(self, seconds: float) -> None:
         """Wait until the server answers another follower, and at most so long."""
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._answers.wait(), seconds)
+            async with asyncio.timeout(seconds):
+                await self._answers.wait()
 
     def consumers(self, workspace: str) -> Iterable[str]:
         return ()
