@@ -42,6 +42,7 @@ _COPIED: Final = (
     "x-kubernetes-validations",
 )  # fmt: skip
 _PREFIXES: Final[tuple[str, ...]] = ("#/components/schemas/", "#/definitions/")
+_PROTOCOL: Final = "protocol"
 
 
 class Unconvertible(Exception):
@@ -175,6 +176,11 @@ def _list_type(node: Object, items: Object) -> tuple[str, list[str]]:
 
 def _with_required(items: Object, keys: list[str]) -> Object:
     """Items of a list that is a map have their keys, or a default for them."""
-    properties = items.get("properties") or {}
+    properties = dict(items.get("properties") or {})
+    protocol = properties.get(_PROTOCOL)
+    if _PROTOCOL in keys and protocol is not None and "default" not in protocol:
+        # OpenAPI v2 tells no defaults; without this one ports would have to name their protocol.
+        properties[_PROTOCOL] = {**protocol, "default": "TCP"}
+        items = {**items, "properties": properties}
     missing = [key for key in keys if "default" not in (properties.get(key) or {})]
     return {**items, "required": sorted({*(items.get("required") or ()), *missing})}

@@ -269,7 +269,12 @@ class HttpFaults:
         timeout = aiohttp.ClientTimeout(total=None)
         try:
             async with self._session.request(
-                request.method, url, data=body or None, headers=headers, timeout=timeout
+                request.method,
+                url,
+                data=body or None,
+                headers=headers,
+                timeout=timeout,
+                skip_auto_headers=("Accept-Encoding",),  # the client decides whether it takes gzip
             ) as reply:
                 self.requests[at] = seen._replace(status=reply.status)
                 kept = {k: v for k, v in reply.headers.items() if k.lower() not in _HOP}

@@ -86,6 +86,9 @@ def test_lists_that_are_maps() -> None:
     found = converted(typed, Port=PORT)
     assert found["items"]["required"] == ["name", "port"]
     assert found["items"]["properties"]["protocol"]["default"] == "TCP"
+    # OpenAPI v2 tells no defaults.
+    properties = {**PORT["properties"], "protocol": {"type": "string"}}
+    assert converted(typed, Port={**PORT, "properties": properties}) == found
 
 
 def test_the_object_itself() -> None:
