@@ -2,7 +2,8 @@
 
 Watchers are indexed by the prefix they watch (a resource, a cluster's, a namespace's, or
 one key). Watchers with the same selection in the same format share a group, so an event is
-matched and encoded once per group and the same bytes are written to each member's sink.
+matched and encoded once per group and the same bytes are written to each member's sink; to
+the sinks of one connection together.
 There is no task, queue or timer per watcher except the client's deadline; a watcher that
 reads too slowly is ended and resumes from its resource version.
 
