@@ -134,6 +134,7 @@ def _print_frames(title: str, frames: list[float]) -> None:
 
 
 def _idle(console: Console, pages: int = 10) -> None:
+    time.sleep(3)  # until the start is over
     alone = _cpu(console.server.pid)
     contexts = [console.visitor() for _ in range(pages)]
     for context in contexts:

@@ -200,7 +200,7 @@ def run_seconds(pid: int) -> float:
 def test_idle_consoles_cost_nothing(visit: Visit, root: TestClient, shard: ServerProcess) -> None:
     """In ten seconds the server works no longer for ten open consoles than for none.
 
-    A millisecond is a hundredth of a percent of that time: some bookmarks of watches.
+    Two milliseconds, of ten seconds, are for what happens beside them.
     """
 
     def usage() -> float:
@@ -216,5 +216,5 @@ def test_idle_consoles_cost_nothing(visit: Visit, root: TestClient, shard: Serve
     asked: list[str] = []
     someone.page.on("request", lambda request: asked.append(request.url))
     found = min(usage() for _ in range(3))
-    assert found - alone < 0.001, f"{found * 1000:.2f} ms instead of {alone * 1000:.2f}"
+    assert found - alone < 0.002, f"{found * 1000:.2f} ms instead of {alone * 1000:.2f}"
     assert not asked, "an idle page asks for nothing"

@@ -41,13 +41,20 @@ export async function show(main, place, signal) {
 // The page changes with the object.
 function followObject(path, name, object, signal, update, content) {
   const collection = path.slice(0, path.lastIndexOf("/"));
+  const deleted = () => content.prepend(h("div.notice", { role: "status" }, h("strong", null, "This object was deleted.")));
+  let isRead = true;
   follow({
     path: `${collection}?${new URLSearchParams({ fieldSelector: `metadata.name=${name}` })}`, signal,
-    list: async () => object.metadata.resourceVersion,
+    list: async () => {
+      if (!isRead) { object = await get(path, { signal }); await update(object); }  // the watch was too far behind
+      isRead = false;
+      return object.metadata.resourceVersion;
+    },
     onEvent: (event) => {
-      if (event.type === "DELETED") content.prepend(h("div.notice", { role: "status" }, h("strong", null, "This object was deleted.")));
+      if (event.type === "DELETED") deleted();
       else if (event.object.metadata.resourceVersion !== object.metadata.resourceVersion) { object = event.object; update(event.object).catch(() => {}); }
     },
+    onState: (state, error) => { if (state === "failed" && error?.status === 404) deleted(); },
   }).catch(() => {});
 }
 
