@@ -81,8 +81,11 @@ async def running(
         await outbound.close()
 
 
-async def test_issuers_that_may_not_be_called(issuer: TestIssuer) -> None:
+async def test_issuers_that_may_not_be_called(
+    issuer: TestIssuer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Tokens of theirs are refused, and nothing was sent."""
+    monkeypatch.setattr(workspace, "REACH_SECONDS", 0.5)
     types = Types()
     types.known["root:t"] = [configuration(issuer)]
     async with running(types, Destinations(deny=["127.0.0.0/8"])) as tokens:
