@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pykcp.testing.client import TestClient
+from pykcp.testing.client import TestClient, eventually
 from pykcp.testing.sharded import Fleet, fleet
 from pykcp.testing.workspaces import make_workspace
 
@@ -54,10 +54,15 @@ def test_files_and_forged_requests(two: Fleet) -> None:
 def test_reports_of_all_shards(two: Fleet) -> None:
     client = two.client()
     client.prefix = ""
-    merged = client.get("/services/merged/debug/certificates")
-    assert merged.status == 200, merged
-    assert {item["shard"] for item in merged.json["items"]} == set(two.shards)
-    assert merged.json["problems"] == []
+    path = "/services/merged/debug/certificates"
+
+    def shards() -> set[str]:
+        merged = client.get(path)
+        assert merged.status == 200, merged
+        assert merged.json["problems"] == []
+        return {item["shard"] for item in merged.json["items"]}
+
+    eventually(lambda: shards() == set(two.shards))  # the proxy hears of them one by one
     own = client.get("/debug/certificates").json["items"]
     assert {"serving", "client of servers behind it"} <= {item["use"] for item in own}
     slow = client.get("/services/merged/debug/slow-requests").json

@@ -8,15 +8,16 @@ import { withoutManagers } from "../core/yaml.js";
 import { act, problem, command, kubectl, resourceWord, loading } from "./parts.js";
 
 const CONTEXT = 3;
+const SHORT = 100_000;  // characters of a text that is kept at every key
 
 export class Editor {
   constructor({ path, workspace, kind, namespace, name, signal, done }) {
     Object.assign(this, { path, workspace, kind, namespace, name, signal, done });
     this.key = path;
     this.area = textArea(() => { this.closePreview(); this.keep(); });
-    this.keep = debounce(300, () => {
-      if (this.area.value !== this.base) drafts.keep(this.key, { base: this.base, text: this.area.value });
-    });
+    const keep = () => { if (this.area.value !== this.base) drafts.keep(this.key, { base: this.base, text: this.area.value }); };
+    const keepSoon = debounce(300, keep);
+    this.keep = () => (this.area.value.length < SHORT ? keep() : keepSoon());
     this.problems = h("div");
     this.notices = h("div");
     this.preview = h("div");
