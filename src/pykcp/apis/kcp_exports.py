@@ -28,7 +28,7 @@ _PREFIXES: Mapping[str, str] = {
     "logicalclusterdumps.migration.kcp.io": "v260702-7381341f5",
     "moveplans.moving.pykcp.io": "v261116-1",
     "clusters.workload.kcp.dev": "v261116-1",
-    "placements.workload.kcp.dev": "v261116-1",
+    "placements.workload.kcp.dev": "v261116-2",
     "workloadbindings.workload.kcp.dev": "v261116-1",
     "apiresourceimports.apiresource.kcp.dev": "v261116-1",
     "negotiatedapiresources.apiresource.kcp.dev": "v261116-1",

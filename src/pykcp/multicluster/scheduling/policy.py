@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
+from pykcp.caching import BoundedCache
 from pykcp.machinery import labels, meta
 from pykcp.machinery.labels import LabelSelector, SelectorError
 from pykcp.multicluster.scheduling.model import (
@@ -18,6 +19,14 @@ from pykcp.multicluster.scheduling.model import (
 )
 from pykcp.types import Object
 
+_Selectors: TypeAlias = list[tuple[Mapping[str, Any], LabelSelector | None]]
+
+_known_selectors: BoundedCache[tuple[str, str], _Selectors] = BoundedCache(
+    "placement-selectors", 256
+)
+_known_policies: BoundedCache[tuple[str, str, str], Policy] = BoundedCache("placements", 256)
+"""Compiled once for all workloads of a Placement, of which there may be thousands."""
+
 
 def matching(placements: Sequence[Object], obj: Object) -> Object | None:
     """The Placement of an object: the most specific one (by name, by label, by kind, any), then the
@@ -30,13 +39,33 @@ def matching(placements: Sequence[Object], obj: Object) -> Object | None:
 
 def _precision(placement: Object, obj: Object) -> int:
     """-1: the placement does not select the object."""
-    selectors = (placement.get("spec") or {}).get("resourceSelectors") or ()
+    selectors = _selectors(placement)
     if not selectors:
         return 0
-    return max(_selects(selector, obj) for selector in selectors)
+    return max(_selects(selector, parsed, obj) for selector, parsed in selectors)
 
 
-def _selects(selector: Mapping[str, Any], obj: Object) -> int:
+def _selectors(placement: Object) -> _Selectors:
+    """The selectors of workloads, each with its labels; None where these are wrong."""
+    key = _version(placement)
+    known = _known_selectors.get(key)
+    if known is not None:
+        return known
+    found: _Selectors = []
+    for selector in (placement.get("spec") or {}).get("resourceSelectors") or ():
+        problems: list[str] = []
+        parsed = label_selector(selector, problems)
+        found.append((selector, None if problems else parsed))
+    return _known_selectors.put(key, found) if key[0] else found
+
+
+def _version(placement: Object) -> tuple[str, str]:
+    """Equal for equal content; without a UID of an object that is not stored."""
+    metadata = placement["metadata"]
+    return metadata.get("uid") or "", metadata.get("resourceVersion") or ""
+
+
+def _selects(selector: Mapping[str, Any], parsed: LabelSelector | None, obj: Object) -> int:
     precision = 0
     for field, weight in (("apiVersion", 1), ("kind", 1)):
         wanted = selector.get(field)
@@ -44,10 +73,7 @@ def _selects(selector: Mapping[str, Any], obj: Object) -> int:
             return -1
         precision += weight if wanted else 0
     if selector.get("labelSelector"):
-        try:
-            if not labels.from_label_selector(selector["labelSelector"]).matches(meta.labels(obj)):
-                return -1
-        except SelectorError:
+        if parsed is None or not parsed.matches(meta.labels(obj)):
             return -1
         precision += 4
     if selector.get("name"):
@@ -61,6 +87,16 @@ def policy_of(placement: Object | None, strategy: str) -> Policy:
     """`strategy`: the usual one of the kind."""
     if placement is None:
         return Policy(strategy=strategy)
+    key = (*_version(placement), strategy)
+    known = _known_policies.get(key)
+    if known is None:
+        known = _made_policy(placement, strategy)
+        if key[0]:
+            _known_policies.put(key, known)
+    return known
+
+
+def _made_policy(placement: Object, strategy: str) -> Policy:
     spec: Object = placement.get("spec") or {}
     problems: list[str] = []
     affinity: Object = spec.get("clusterAffinity") or {}
