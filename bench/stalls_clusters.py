@@ -226,7 +226,7 @@ def _large_openapi(request: web.Request) -> Iterator[bytes]:
 
 @_but("/openapi/v2")
 def _dense_openapi(_request: web.Request) -> Iterator[bytes]:
-    return _of_size(12 << 20, b'{"definitions":{"a":{"enum":[', b"[[],[]],", b"0]}}}")
+    return _of_size(7 << 20, b'{"definitions":{"a":{"enum":[', b"[[],[]],", b"0]}}}")
 
 
 def _crd(number: int, size: int) -> bytes:
@@ -242,13 +242,16 @@ def _crd(number: int, size: int) -> bytes:
 
 
 def _large_crds() -> Answer:
-    one = [_crd(n, 1 << 20) for n in range(20)]
-    listed = _LIST + b",".join(one) + b"]}"
+    crds = [_crd(n, 1 << 19) for n in range(20)]
     names = [_resource("widgets") | {"name": f"t{n}", "kind": f"T{n}"} for n in range(20)]
 
     async def answer(request: web.Request) -> web.StreamResponse | None:
         if request.path.endswith("/customresourcedefinitions") and not request.query.get("watch"):
-            return web.Response(body=listed, content_type=JSON)
+            start, limit = int(request.query.get("continue") or 0), int(request.query["limit"])
+            end = start + limit
+            head = _LIST.replace(b'"1"', b'"1","continue":"%d"' % end) if end < 20 else _LIST
+            body = head + b",".join(crds[start:end]) + b"]}"
+            return web.Response(body=body, content_type=JSON)
         if request.path == "/apis/example.com/v1":
             return web.json_response({"resources": names})
         return None
@@ -317,10 +320,10 @@ _add(
     _hostile(_large_openapi, syncResources=["widgets.example.com"]),
 )
 _add(
-    "cluster with OpenAPI of 12 MB", _hostile(_dense_openapi, syncResources=["widgets.example.com"])
+    "cluster with OpenAPI of 7 MB", _hostile(_dense_openapi, syncResources=["widgets.example.com"])
 )
 _add(
-    "cluster with 20 CRDs of 1 MB",
+    "cluster with 20 CRDs of 500 KB",
     _hostile(_large_crds(), clusters=2, syncResources=["*.example.com"]),
 )
 _add("cluster with endless pages", _hostile(_endless_pages))
@@ -337,7 +340,7 @@ def _large_kubeconfigs() -> Script:
     async def script(a: Attacker) -> AsyncIterator[None]:
         await _bind(a)
         server = HostileCluster(_usual_cluster)
-        padding = ',"x":[' + "{a: b}, " * 25_000 + "{}]"
+        padding = ',"x":[' + "{a: b}, " * 7_000 + "{}]"
         yield
         try:
             for n in range(8):
@@ -461,7 +464,7 @@ def _negotiated(properties: int) -> Script:
     return script
 
 
-_add("kubeconfigs of 200 KB", _large_kubeconfigs())
+_add("kubeconfigs of 60 KB", _large_kubeconfigs())
 _add("a Placement of 5,000 terms and 500 workloads", _placed(5_000, 500))
 _add("10,000 objects that are assigned to one cluster", _assigned(10_000))
 _add("two schemas of 20,000 properties negotiated", _negotiated(20_000))

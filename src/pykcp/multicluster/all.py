@@ -15,6 +15,7 @@ from pykcp.multicluster.clusters.connection import Resolve, resolve_any
 from pykcp.multicluster.clusters.controller import ClusterLifecycle
 from pykcp.multicluster.clusters.pushed import MakeSyncer
 from pykcp.multicluster.clusters.settings import ClusterSettings
+from pykcp.multicluster.computing import Compute, compute_here
 from pykcp.multicluster.importing.exporting import TypeExports
 from pykcp.multicluster.importing.negotiator import Negotiator
 from pykcp.multicluster.importing.table import ImportTable
@@ -35,6 +36,7 @@ class MulticlusterParts:
     """None: workloads are placed by another program, or not at all."""
     make_syncer: MakeSyncer | None = None
     resolve: Resolve = resolve_any
+    compute: Compute = compute_here
     metrics: ControllerMetrics | None = None
 
 
@@ -51,6 +53,7 @@ class MulticlusterControllers:
             parts.settings,
             parts.make_syncer,
             resolve=parts.resolve,
+            compute=parts.compute,
             metrics=parts.metrics,
         )
         self._negotiator = Negotiator(
@@ -58,6 +61,7 @@ class MulticlusterControllers:
             parts.client("api-negotiation"),
             self._table,
             publishes=parts.settings.publishes_types,
+            compute=parts.compute,
             metrics=parts.metrics,
         )
         self._exports = TypeExports(

@@ -36,6 +36,7 @@ from pykcp.types import Object
 
 APPLY_PATCH = "application/apply-patch+yaml"
 Headers: TypeAlias = list[tuple[str, str]]
+RawPage: TypeAlias = list[bytes]
 _METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _REPEATED = (429, 503)
 _REPEATS = 10
@@ -77,7 +78,12 @@ class _MetadataList(msgspec.Struct):
     metadata: _ListMetadata = msgspec.field(default_factory=_ListMetadata)
 
 
+class _RawList(msgspec.Struct):
+    items: list[msgspec.Raw] = []
+
+
 _decode_metadata = msgspec.json.Decoder(_MetadataList).decode
+_decode_raw = msgspec.json.Decoder(_RawList).decode
 
 
 class RemoteClient:
@@ -226,6 +232,18 @@ class RemoteClient:
         size = min(size, self.limits.page)
         async for body in self._pages(path, {**query, "limit": size}, "application/json"):
             yield _typed(await self.decode(body))
+
+    async def raw_pages(
+        self, cluster: str, kind: GroupVersionResource, namespace: str = "", *, size: int = 10
+    ) -> AsyncIterator[RawPage]:
+        """The objects of pages as they came: for large ones, of which a part is needed."""
+        path = self.collection(cluster, kind, namespace)
+        async for body in self._pages(path, {"limit": size}, "application/json"):
+            yield [bytes(item) for item in _decode_raw(body).items]
+
+    async def document(self, target: str) -> bytes:
+        """The answer at a path that is no resource, as it came. Raises StatusError."""
+        return await self._body("GET", target)
 
     async def metadata(
         self, cluster: str, kind: GroupVersionResource, namespace: str = "", *, size: int = PAGE

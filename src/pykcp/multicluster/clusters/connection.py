@@ -12,8 +12,10 @@ from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 from urllib.parse import urlsplit
 
+import msgspec
 import orjson
 
+from pykcp.aio.slices import Slices
 from pykcp.clients.credential_files import CredentialError
 from pykcp.clients.errors import SendFailed
 from pykcp.clients.http.client import HttpClient
@@ -23,6 +25,7 @@ from pykcp.clients.remote.connect import http_of, token_of
 from pykcp.machinery import meta
 from pykcp.machinery.resources import NAMESPACES, GroupVersionResource
 from pykcp.machinery.status import ServiceUnavailable
+from pykcp.multicluster.computing import Compute, compute_here
 from pykcp.multicluster.names import FIELD_MANAGER
 from pykcp.types import Object
 from pykcp.wire.settings import ClientSettings
@@ -37,8 +40,11 @@ OpenAPI documents of single versions less than that."""
 TENANT_SETTINGS = ClientSettings(
     first_window=64 << 10, connection_window=256 << 10, max_connections=32, max_header_fields=128
 )
-_MOST_TEXT = 1024
-"""Characters of an error that a cluster answered."""
+_SMALL, _MOST_OBJECT = 128 << 10, 2 << 20
+"""Bytes of JSON that are decoded at once, and of one object."""
+_SHORT = 4096
+"""Characters of a kubeconfig that a thread reads as quickly as a worker process."""
+_PARSE = "pykcp.clients.kubeconfig:parse_endpoint"
 
 Resolve: TypeAlias = Callable[[str, str, int], Awaitable[tuple[str, ...]]]
 """The addresses of a host and port that a logical cluster may connect to. Raises SendFailed."""
@@ -54,7 +60,10 @@ class ClusterClient(RemoteClient):
     A kubeconfig may name a logical cluster of a kcp server; "" then stands for that one.
     """
 
-    def __init__(self, http: HttpClient, prefix: str, token: Callable[[], str] = str) -> None:
+    def __init__(
+        self, http: HttpClient, prefix: str, token: Callable[[], str] = str, tenant: str = ""
+    ) -> None:
+        self._tenant = tenant
         super().__init__(http, FIELD_MANAGER, token=token, timeout=_SECONDS, limits=_LIMITS)
         self.prefix = prefix
         self.identity = ""
@@ -110,15 +119,39 @@ class ClusterClient(RemoteClient):
     async def send(self, method: str, target: str, body: Object | None = None) -> Object:
         return await super().send(method, f"{self.prefix}{target}", body)
 
+    async def document(self, target: str) -> bytes:
+        return await super().document(f"{self.prefix}{target}")
+
     async def decode(self, body: bytes) -> Object:
-        """Raises ServiceUnavailable for what is no JSON object."""
+        """Raises ServiceUnavailable for what is no JSON object, or too large for one."""
         try:
-            found = await super().decode(body)
-        except orjson.JSONDecodeError:
+            found = await self._decode_large(body) if len(body) > _SMALL else orjson.loads(body)
+        except (orjson.JSONDecodeError, msgspec.MsgspecError):
             found = None
         if not isinstance(found, dict):
             raise ServiceUnavailable("the answer is not a JSON object")
         return found
+
+    async def _decode_large(self, body: bytes) -> Object:
+        """A list object by object; anything else is small."""
+        page = _decode_page(body)
+        if not page.items:
+            if len(body) > _MOST_OBJECT:
+                raise ServiceUnavailable(f"the answer is longer than {_MOST_OBJECT} bytes")
+            found: Object = orjson.loads(body)
+            return found
+        slices, items = Slices(self._tenant), []
+        for item in page.items:
+            items.append(orjson.loads(item))
+            if slices.is_over():
+                await slices.next()
+        metadata = orjson.loads(page.metadata)
+        return {
+            "kind": page.kind,
+            "apiVersion": page.api_version,
+            "metadata": metadata,
+            "items": items,
+        }
 
     def _below(self, cluster: str, path: str) -> str:
         return path if cluster else f"{self.prefix}{path}"
@@ -138,10 +171,26 @@ class ClusterClient(RemoteClient):
         self.http.close()
 
 
-async def parse_kubeconfig(text: str) -> KubeconfigServer:
-    """The server of a tenant's kubeconfig. Raises InvalidKubeconfig."""
+class _Page(msgspec.Struct, rename="camel"):
+    kind: str = ""
+    api_version: str = ""
+    metadata: msgspec.Raw = msgspec.Raw(b"{}")
+    items: list[msgspec.Raw] = []
+
+
+_decode_page = msgspec.json.Decoder(_Page).decode
+
+
+async def parse_kubeconfig(
+    text: str, compute: Compute = compute_here, tenant: str = ""
+) -> KubeconfigServer:
+    """The server of a tenant's kubeconfig. Raises InvalidKubeconfig, StatusError."""
     try:
-        found = await asyncio.to_thread(parse_endpoint, text)
+        found: KubeconfigServer
+        if len(text) > _SHORT and compute is not compute_here:
+            found = await compute(_PARSE, text, tenant=tenant)
+        else:
+            found = await asyncio.to_thread(parse_endpoint, text)
     except CredentialError as error:
         raise InvalidKubeconfig(str(error)) from None
     refused = {
@@ -176,4 +225,4 @@ async def open_client(
         raise InvalidKubeconfig(f"kubeconfig: {error}") from None
     logical = parts.path.partition(_CLUSTERS)[2].strip("/")
     prefix = f"{_CLUSTERS}{logical}" if logical else ""
-    return ClusterClient(http, prefix, token_of(endpoint))
+    return ClusterClient(http, prefix, token_of(endpoint), tenant)

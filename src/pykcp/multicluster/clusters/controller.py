@@ -26,6 +26,7 @@ from pykcp.multicluster.clusters.pushed import MakeSyncer, PushedClusters
 from pykcp.multicluster.clusters.sessions import ClusterSessions
 from pykcp.multicluster.clusters.settings import PULL, PUSH, ClusterSettings
 from pykcp.multicluster.clusters.status import ClusterStatus
+from pykcp.multicluster.computing import Compute, compute_here
 from pykcp.multicluster.importing.table import ImportSummary, ImportTable
 from pykcp.multicluster.names import CLUSTER_FINALIZER, CLUSTERS
 from pykcp.types import Object
@@ -44,6 +45,7 @@ class ClusterLifecycle:
         make_syncer: MakeSyncer | None,
         *,
         resolve: Resolve = resolve_any,
+        compute: Compute = compute_here,
         metrics: ControllerMetrics | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -52,7 +54,7 @@ class ClusterLifecycle:
         self.controller = Controller(NAME, self.reconcile, workers=_WORKERS, metrics=metrics)
         self._removal = ClusterRemoval(client, settings.deletion_grace, clock)
         self._status = ClusterStatus(client, clock)
-        self._kubeconfigs = ClusterKubeconfigs(client)
+        self._kubeconfigs = ClusterKubeconfigs(client, compute)
         self._sessions = ClusterSessions(
             client, self._kubeconfigs, settings, resolve, self.controller.add
         )

@@ -7,10 +7,13 @@ import binascii
 from collections.abc import Iterable
 
 from pykcp.clients.interface import Client
+from pykcp.clients.kubeconfig import KubeconfigServer
 from pykcp.machinery.object_keys import ObjectKey
 from pykcp.machinery.resources import SECRETS
 from pykcp.multicluster.clusters import report
+from pykcp.multicluster.clusters.connection import parse_kubeconfig
 from pykcp.multicluster.clusters.health import Readiness
+from pykcp.multicluster.computing import Compute
 from pykcp.types import Object
 
 
@@ -23,8 +26,9 @@ class ClusterRefused(Exception):
 
 
 class ClusterKubeconfigs:
-    def __init__(self, client: Client) -> None:
-        self._client = client
+    def __init__(self, client: Client, compute: Compute) -> None:
+        """`compute`: how long ones are read."""
+        self._client, self.compute = client, compute
         self._users: dict[ObjectKey, set[ObjectKey]] = {}
         """Clusters by the Secrets that have their kubeconfigs."""
 
@@ -56,6 +60,10 @@ class ClusterKubeconfigs:
             return base64.b64decode(content).decode()
         except (binascii.Error, UnicodeDecodeError):
             raise ClusterRefused(report.INVALID_KUBECONFIG, f"{what} has no text") from None
+
+    async def parse(self, text: str, key: ObjectKey) -> KubeconfigServer:
+        """The server of a kubeconfig. Raises InvalidKubeconfig, StatusError."""
+        return await parse_kubeconfig(text, self.compute, key.cluster)
 
     def forget(self, key: ObjectKey) -> None:
         """A Cluster uses no Secret any more."""

@@ -14,7 +14,6 @@ from pykcp.multicluster.clusters.connection import (
     InvalidKubeconfig,
     Resolve,
     open_client,
-    parse_kubeconfig,
 )
 from pykcp.multicluster.clusters.installing import NotInstallable, SyncerInstaller
 from pykcp.multicluster.clusters.kubeconfigs import ClusterKubeconfigs, ClusterRefused
@@ -54,7 +53,7 @@ class PulledClusters:
             if self._installed.get(key) == print_of:
                 return report.true(report.SYNCER_READY), None
             client = await open_client(
-                await parse_kubeconfig(kubeconfig), key.cluster, self._resolve
+                await self._kubeconfigs.parse(kubeconfig, key), key.cluster, self._resolve
             )
             try:
                 pulled = PulledCluster(key.cluster, key.name, meta.uid(cluster))
@@ -75,7 +74,8 @@ class PulledClusters:
             return
         try:
             text = await self._kubeconfigs.read(cluster.get("spec") or {}, key)
-            client = await open_client(await parse_kubeconfig(text), key.cluster, self._resolve)
+            endpoint = await self._kubeconfigs.parse(text, key)
+            client = await open_client(endpoint, key.cluster, self._resolve)
         except (ClusterRefused, InvalidKubeconfig, SendFailed) as error:
             _log.warning("the syncer of cluster %s is left in it: %s", key.name, error)
             return

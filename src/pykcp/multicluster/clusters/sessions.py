@@ -16,7 +16,6 @@ from pykcp.multicluster.clusters.connection import (
     InvalidKubeconfig,
     Resolve,
     open_client,
-    parse_kubeconfig,
 )
 from pykcp.multicluster.clusters.health import ClusterHealth
 from pykcp.multicluster.clusters.kubeconfigs import ClusterKubeconfigs, ClusterRefused
@@ -58,7 +57,7 @@ class ClusterSessions:
             return known[1]
         await self.end(key)
         try:
-            endpoint = await parse_kubeconfig(kubeconfig)
+            endpoint = await self._kubeconfigs.parse(kubeconfig, key)
             client = await open_client(endpoint, key.cluster, self._resolve)
         except InvalidKubeconfig as error:
             raise ClusterRefused(report.INVALID_KUBECONFIG, str(error)) from None
@@ -72,7 +71,14 @@ class ClusterSessions:
         )
         target = ImportTarget(key.cluster, key.name, uid, wanted, strategy)
         changed = partial(self._changed, key)
-        importer = TypeImporter(self._client, client, target, changed, prefix=client.prefix)
+        importer = TypeImporter(
+            self._client,
+            client,
+            target,
+            changed,
+            prefix=client.prefix,
+            compute=self._kubeconfigs.compute,
+        )
         session = ClusterSession(
             RegisteredCluster(key, uid), client, importer, health, self._settings, changed
         )

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import AsyncIterator, Container, Iterable, Mapping
 from typing import Protocol
 
+import msgspec
+import orjson
+
 from pykcp.clients.interface import Reader
-from pykcp.machinery.negotiation.openapi import models_of
-from pykcp.machinery.negotiation.resource import (
-    ImportedResource,
-    imported_schema,
-    listed_resources,
-)
-from pykcp.machinery.resources import CUSTOM_RESOURCE_DEFINITIONS
+from pykcp.machinery.negotiation.resource import ImportedResource, listed_resources
+from pykcp.machinery.resources import CUSTOM_RESOURCE_DEFINITIONS, GroupVersionResource
 from pykcp.machinery.status import Forbidden, NotFound, StatusError
+from pykcp.multicluster.computing import Compute, compute_here
+from pykcp.multicluster.importing.jobs import IMPORTED
 from pykcp.types import Object
 
 
@@ -22,6 +21,12 @@ class ClusterDocuments(Reader, Protocol):
     """A client that reads objects and documents of a cluster."""
 
     async def send(self, method: str, target: str, body: Object | None = None) -> Object: ...
+
+    async def document(self, target: str) -> bytes:
+        """A document as it is. Raises StatusError."""
+
+    def raw_pages(self, cluster: str, kind: GroupVersionResource) -> AsyncIterator[list[bytes]]:
+        """All objects as they are."""
 
 
 def is_wanted(resource: ImportedResource, wanted: Iterable[str]) -> bool:
@@ -42,17 +47,40 @@ def _document_of(resource: ImportedResource) -> str:
     return f"apis/{group}/{version}" if group else f"api/{version}"
 
 
+def _crd_name(resource: ImportedResource) -> str:
+    return f"{resource.plural}.{resource.group or 'core'}"
+
+
+class _Metadata(msgspec.Struct):
+    name: str = ""
+
+
+class _Named(msgspec.Struct):
+    metadata: _Metadata
+
+
+_decode_named = msgspec.json.Decoder(_Named).decode
+
+
 class ClusterTypes:
     """One look at the types of a cluster."""
 
-    def __init__(self, client: ClusterDocuments, prefix: str = "") -> None:
-        """`prefix`: what the client puts before all paths."""
+    def __init__(
+        self,
+        client: ClusterDocuments,
+        prefix: str = "",
+        compute: Compute = compute_here,
+        tenant: str = "",
+    ) -> None:
+        """`prefix`: what the client puts before all paths; `compute`: how schemas are read, for
+        `tenant`.
+        """
         self._client, self._prefix = client, prefix
-        self._crds: dict[str, Object] | None = None
+        self._compute, self._tenant = compute, tenant
+        self._crds: dict[str, bytes] | None = None
         self._documents: Mapping[str, Object] | None = None
-        self._models: dict[str, Mapping[str, Object]] = {}
-        self._old_models: Mapping[str, Object] | None = None
-        """Of OpenAPI v2: one document of megabytes for all groups."""
+        self._texts: dict[str, bytes] = {}
+        self._wanted: frozenset[str] | None = None
         self.unavailable: list[str] = []
         """Group versions that could not be read: what they have is not known."""
 
@@ -93,42 +121,42 @@ class ClusterTypes:
             self.unavailable.append(f"{group}/{version}")  # an aggregated server that is away
             return []
 
+    def expect(self, resources: Iterable[ImportedResource]) -> None:
+        """Schemas of no other resources will be asked for: their CRDs need not be kept."""
+        self._wanted = frozenset(_crd_name(resource) for resource in resources)
+
     async def schema(self, resource: ImportedResource) -> Object:
         """The schema of a resource. Raises Unconvertible, StatusError."""
         if self._crds is None:
             self._crds = await self._read_crds()
-        crd = self._crds.get(f"{resource.plural}.{resource.group or 'core'}")
-        models = {} if crd is not None else await self._models_of(resource)
-        await asyncio.sleep(0)  # large schemas take milliseconds each
-        return imported_schema(resource, crd, models)
+        crd = self._crds.get(_crd_name(resource))
+        document = None if crd is not None else await self._document(_document_of(resource))
+        text = await self._compute(IMPORTED, resource, crd, document, tenant=self._tenant)
+        schema: Object = orjson.loads(text)
+        return schema
 
-    async def _read_crds(self) -> dict[str, Object]:
-        found: dict[str, Object] = {}
+    async def _read_crds(self) -> dict[str, bytes]:
+        found: dict[str, bytes] = {}
         try:
-            async for page in self._client.pages("", CUSTOM_RESOURCE_DEFINITIONS, size=50):
-                found.update((crd["metadata"]["name"], crd) for crd in page)
-                await asyncio.sleep(0)
+            async for page in self._client.raw_pages("", CUSTOM_RESOURCE_DEFINITIONS):
+                for crd in page:
+                    name = _decode_named(crd).metadata.name
+                    if self._wanted is None or name in self._wanted:
+                        found[name] = crd
         except (NotFound, Forbidden):
             return {}
         return found
 
-    async def _models_of(self, resource: ImportedResource) -> Mapping[str, Object]:
-        path = _document_of(resource)
-        found = self._models.get(path)
-        if found is None:
-            found = self._models[path] = await self._read_models(path)
-        return found
-
-    async def _read_models(self, path: str) -> Mapping[str, Object]:
+    async def _document(self, path: str) -> bytes:
         if self._documents is None:
             self._documents = await self._index()
         entry = self._documents.get(path)
-        if entry is None:  # servers before 1.24, and aggregated ones
-            if self._old_models is None:
-                self._old_models = models_of(await self._client.send("GET", "/openapi/v2"))
-            return self._old_models
-        url = entry["serverRelativeURL"]
-        return models_of(await self._client.send("GET", url.removeprefix(self._prefix)))
+        target = "/openapi/v2"  # servers before 1.24, and aggregated ones
+        if entry is not None:
+            target = entry["serverRelativeURL"].removeprefix(self._prefix)
+        if target not in self._texts:
+            self._texts[target] = await self._client.document(target)
+        return self._texts[target]
 
     async def _index(self) -> Mapping[str, Object]:
         try:

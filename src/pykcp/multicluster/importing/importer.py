@@ -25,6 +25,7 @@ from pykcp.machinery.negotiation.openapi import Unconvertible
 from pykcp.machinery.negotiation.resource import ImportedResource
 from pykcp.machinery.resources import CUSTOM_RESOURCE_DEFINITIONS
 from pykcp.machinery.status import StatusError
+from pykcp.multicluster.computing import Compute, compute_here
 from pykcp.multicluster.importing.discovery import ClusterTypes, is_wanted
 from pykcp.multicluster.importing.objects import CORE, import_object
 from pykcp.multicluster.names import IMPORTS
@@ -113,6 +114,7 @@ class TypeImporter:
         changed: Callable[[], None] = lambda: None,
         *,
         prefix: str = "",
+        compute: Compute = compute_here,
         poll_seconds: float = POLL_SECONDS,
     ) -> None:
         """`changed`: called when `error`, `types` or `failed` changed; `prefix`: what `downstream`
@@ -120,6 +122,7 @@ class TypeImporter:
         """
         self._upstream, self._downstream, self._target = upstream, downstream, target
         self._changed, self._prefix, self._poll_seconds = changed, prefix, poll_seconds
+        self._compute = compute
         self.error: str | None = None
         """None: not known yet."""
         self.types: tuple[ImportedResource, ...] = ()
@@ -166,7 +169,7 @@ class TypeImporter:
         return _AGAIN_SECONDS if self.error or self._missing else self._poll_seconds
 
     async def _look(self) -> None:
-        types = ClusterTypes(self._downstream, self._prefix)
+        types = ClusterTypes(self._downstream, self._prefix, self._compute, self._target.workspace)
         named = {name.partition(".")[2] for name in self._target.wanted}
         groups = {"" if group == CORE else group for group in named}
         listed = await types.resources(None if "*" in self._target.wanted else groups)
@@ -192,6 +195,7 @@ class TypeImporter:
 
     async def _import(self, types: ClusterTypes, found: Iterable[ImportedResource]) -> None:
         self.failed = {}
+        types.expect(found)
         for resource in found:
             if is_built_in(resource):
                 continue

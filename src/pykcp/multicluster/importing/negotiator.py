@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import msgspec
 import orjson
 
 from pykcp.clients.interface import Change, Client, Feed, Lister
@@ -19,8 +20,7 @@ from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.machinery import meta
 from pykcp.machinery.kcp.condition_marks import mark_false, mark_true
 from pykcp.machinery.kcp.conditions import INFO
-from pykcp.machinery.negotiation.findings import SchemaFinding, problems
-from pykcp.machinery.negotiation.meet import meet
+from pykcp.machinery.negotiation.findings import SchemaFinding
 from pykcp.machinery.object_keys import ObjectKey
 from pykcp.machinery.resources import (
     API_BINDINGS,
@@ -29,13 +29,10 @@ from pykcp.machinery.resources import (
     GroupVersionResource,
 )
 from pykcp.machinery.status import AlreadyExists, NotFound
-from pykcp.multicluster.importing import publishing
-from pykcp.multicluster.importing.negotiation import (
-    ImportedType,
-    NegotiationOutcome,
-    negotiate,
-    summary,
-)
+from pykcp.multicluster.computing import Compute, compute_here
+from pykcp.multicluster.importing import jobs, publishing
+from pykcp.multicluster.importing.jobs import NegotiationQuestion
+from pykcp.multicluster.importing.negotiation import NegotiationOutcome, summary
 from pykcp.multicluster.importing.objects import (
     AVAILABLE,
     COMPATIBLE,
@@ -55,8 +52,33 @@ NAME = "kcp-api-negotiation"
 _MOST_FINDINGS = 50
 _LOOK_AGAIN = 30.0
 """Seconds until stored objects that keep a type from being narrowed are looked at again."""
+_LARGE = 64 * 1024
+"""Bytes of schemas that are not compared on the event loop."""
 _SETTLE_SECONDS = 0.3
 """Imports of several clusters often come together."""
+
+
+class _Names(msgspec.Struct):
+    plural: str = ""
+
+
+class _Version(msgspec.Struct):
+    name: str = ""
+
+
+class _DefinitionSpec(msgspec.Struct):
+    group: str = ""
+    names: _Names = msgspec.field(default_factory=_Names)
+    versions: list[_Version] = []
+
+
+class _Definition(msgspec.Struct):
+    """What is read of a CRD: definitions of all tenants come by here, and schemas are large."""
+
+    spec: _DefinitionSpec
+
+
+_decode_definition = msgspec.json.Decoder(_Definition).decode
 
 
 @dataclass(slots=True)
@@ -89,10 +111,12 @@ class Negotiator:
         table: ImportTable,
         *,
         publishes: bool = True,
+        compute: Compute = compute_here,
         metrics: ControllerMetrics | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """`publishes`: whether new types are served at once."""
+        self._compute = compute
         self._lister, self._client, self._table = lister, client, table
         self._publishes, self._clock = publishes, clock
         self.controller = Controller(NAME, self.reconcile, metrics=metrics)
@@ -112,10 +136,10 @@ class Negotiator:
         self.controller.add(change.key)
 
     def _on_crd(self, change: Change) -> None:
-        spec = orjson.loads(change.value)["spec"]
-        plural, group = spec["names"]["plural"], spec.get("group") or ""
-        for version in spec.get("versions") or ():
-            name = negotiated_name(plural, version["name"], group)
+        spec = _decode_definition(change.value).spec
+        plural, group = spec.names.plural, spec.group
+        for version in spec.versions:
+            name = negotiated_name(plural, version.name, group)
             if self._table.of_type(change.cluster, name) or self._lister.has(
                 change.cluster, NEGOTIATED, name
             ):
@@ -195,31 +219,47 @@ class Negotiator:
         base = negotiated["spec"] if negotiated is not None else None
         if served.crd is not None and (served.is_fixed or base is None):
             base = publishing.spec_of_crd(served.crd, served.version, base or imports[0]["spec"])
+        if served.binding:  # the schema of another workspace: it is not compared
+            nothing: dict[str, list[SchemaFinding]] = {meta.name(one): [] for one in imports}
+            return NegotiationOutcome(base or imports[0]["spec"], nothing)
         types = [
-            ImportedType(meta.name(one), one["spec"], one["spec"].get("schemaUpdateStrategy") or "")
+            (meta.name(one), one["spec"], one["spec"].get("schemaUpdateStrategy") or "")
             for one in imports
         ]
-        is_fixed, is_published = served.is_fixed, served.is_published
-        if served.binding:  # the schema of another workspace: it is not compared
-            return NegotiationOutcome(base or imports[0]["spec"], {one.name: [] for one in types})
-        outcome = negotiate(types, base, is_fixed=is_fixed, is_published=is_published)
-        if base is None or not is_published or is_fixed or outcome.spec is None:
+        question = NegotiationQuestion(
+            orjson.dumps(types),
+            None if base is None else orjson.dumps(base),
+            served.is_fixed,
+            served.is_published,
+        )
+        outcome, is_narrower = await self._ask(cluster, question)
+        if base is None or not served.is_published or served.is_fixed or outcome.spec is None:
             return outcome
-        met = meet(base["openAPIV3Schema"], outcome.spec["openAPIV3Schema"])
-        if not problems(met.findings, may_narrow=False):
+        if not is_narrower:
             return outcome
+        why = await self._why_not(cluster, base, outcome.spec["openAPIV3Schema"])
+        if not why:
+            return outcome
+        question = replace(question, is_fixed=False, is_published=True, refusal=why)
+        return (await self._ask(cluster, question))[0]
+
+    async def _ask(
+        self, cluster: str, question: NegotiationQuestion
+    ) -> tuple[NegotiationOutcome, bool]:
+        """The outcome, and whether it is narrower than what was negotiated before."""
+        compute = self._compute if question.size > _LARGE else compute_here
+        outcome, spec, is_narrower = await compute(jobs.NEGOTIATED, question, tenant=cluster)
+        outcome.spec = None if spec is None else orjson.loads(spec)
+        return outcome, is_narrower
+
+    async def _why_not(self, cluster: str, base: Object, schema: Object) -> str:
+        """Why a published type cannot be narrowed to a schema; "" if it can."""
         exporter = await self._exporter(cluster, base)
         if exporter:
-            why = f"APIExport {exporter} exports the type, and objects of consumers may not fit"
-            return negotiate(types, base, is_fixed=False, is_published=True, refusal=lambda _: why)
-        count, names = await misfits(
-            self._client, cluster, _kind_of(base), outcome.spec["openAPIV3Schema"]
-        )
-        if not count:
-            return outcome
+            return f"APIExport {exporter} exports the type, and objects of consumers may not fit"
+        count, names = await misfits(self._client, cluster, _kind_of(base), schema, self._compute)
         more = ", …" if count > len(names) else ""
-        why = f"{count} stored objects do not fit: {', '.join(names)}{more}"
-        return negotiate(types, base, is_fixed=False, is_published=True, refusal=lambda _: why)
+        return f"{count} stored objects do not fit: {', '.join(names)}{more}" if count else ""
 
     async def _exporter(self, cluster: str, spec: Object) -> str:
         """An APIExport by which other workspaces may have the type."""

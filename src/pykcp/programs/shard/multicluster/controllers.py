@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pykcp.aio.imports import import_aside
@@ -18,6 +19,8 @@ from pykcp.machinery.resources import API_BINDINGS, API_EXPORTS
 from pykcp.observe.metrics import Registry
 from pykcp.programs.shard.multicluster.known import CLUSTERS, allowed_addresses
 from pykcp.registry.indexes.apis import bindings_of
+from pykcp.server.large.worker_calls import compute
+from pykcp.workers.pool import WorkerPool
 
 if TYPE_CHECKING:
     from pykcp.multicluster.all import MulticlusterControllers
@@ -72,7 +75,9 @@ class MulticlusterOnDemand:
         splitting: Callable[[], SplitterSettings | None],
         metrics: ControllerMetrics,
         registry: Registry,
+        workers: WorkerPool | None,
     ) -> None:
+        self._workers = workers
         self._lister, self._make_client, self._egress = lister, make_client, egress
         self._settings, self._metrics, self._registry = settings, metrics, registry
         self._splitting = splitting
@@ -95,6 +100,7 @@ class MulticlusterOnDemand:
     def _made(self) -> MulticlusterControllers:
         from pykcp.multicluster.all import MulticlusterControllers, MulticlusterParts
         from pykcp.multicluster.clusters.pushing import PushSyncers
+        from pykcp.multicluster.computing import compute_here
         from pykcp.multicluster.syncer.feed import FeedUpstream
         from pykcp.multicluster.syncer.metrics import SyncMetrics
 
@@ -109,6 +115,7 @@ class MulticlusterOnDemand:
                 splitting=self._splitting(),
                 make_syncer=PushSyncers(upstream, metrics=SyncMetrics(self._registry)),
                 resolve=self._resolve,
+                compute=partial(compute, self._workers) if self._workers else compute_here,
                 metrics=self._metrics,
             )
         )

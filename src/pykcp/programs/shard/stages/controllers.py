@@ -72,6 +72,7 @@ def build_controllers(
                 settings.splitting.shard_settings,
                 metrics,
                 base.metrics,
+                base.workers,
             )
         )
     return join(LogFeed(stores.store), followers)
