@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from hashlib import blake2b
 from typing import NamedTuple
 
 import orjson
 
 from pykcp.aio.slices import Slices, in_slices
 from pykcp.apis.kcp_catalog import kind_id
+from pykcp.caching import BoundedCache
 from pykcp.clients.interface import Change, Client, Feed, Lister
 from pykcp.controllers.cache.published import PublishedCopies
 from pykcp.controllers.runtime.controller import Controller
@@ -32,6 +34,7 @@ from pykcp.machinery.kcp.replicate_marks import (
     marked_value,
     role_of,
     role_reasons,
+    rule_reasons,
     value_of,
 )
 from pykcp.machinery.metadata import Metadata
@@ -80,6 +83,10 @@ class ReplicateMarking:
         self._changed_roles: dict[str, set[str]] = {}
         """By cluster: roles whose bindings have to be judged again. They are found together: a
         look at all bindings of a cluster for each role would take long."""
+        self._of_roles: BoundedCache[tuple[bytes, bool], frozenset[str]] = BoundedCache(
+            "replicated-roles", 1024
+        )
+        """By content of a role, and whether its cluster is marked."""
         self.controller: Controller[MarkingResult] = Controller(
             NAME, self.reconcile, workers=8, metrics=metrics
         )
@@ -170,16 +177,27 @@ class ReplicateMarking:
             steps = role_reasons(obj, consumers, in_marked=in_marked)
             return await in_slices(steps, key.cluster)
         self._add_role_of(key.cluster, obj)
-        role = self._role(key.cluster, role_of(obj))
-        steps = binding_reasons(obj, role, in_marked=in_marked)
-        return await in_slices(steps, key.cluster)
+        reasons = await self._rule_reasons(key.cluster, role_of(obj), in_marked=in_marked)
+        return binding_reasons(obj, reasons)
 
-    def _role(self, cluster: str, name: str) -> Object | None:
+    async def _rule_reasons(self, cluster: str, role: str, *, in_marked: bool) -> frozenset[str]:
+        """Those of a role that a binding refers to: thousands may refer to one with many rules."""
+        value = self._role(cluster, role)
+        if value is None:
+            return frozenset()
+        known_as = (blake2b(value, digest_size=16).digest(), in_marked)
+        found = self._of_roles.get(known_as)
+        if found is None:
+            steps = rule_reasons(decode(value), in_marked=in_marked)
+            found = self._of_roles.put(known_as, await in_slices(steps, cluster))
+        return found
+
+    def _role(self, cluster: str, name: str) -> bytes | None:
         """A role as bindings see it: the cluster's own, or one that counts everywhere."""
         if not name:
             return None
-        own = self._get(CLUSTER_ROLES, cluster, name)
-        return own or self._get(CLUSTER_ROLES, SYSTEM_ADMIN, name)
+        own = self._lister.value(_ref(CLUSTER_ROLES, cluster, name))
+        return own or self._lister.value(_ref(CLUSTER_ROLES, SYSTEM_ADMIN, name))
 
     def _add_role_of(self, cluster: str, binding: Object) -> None:
         """A role may be marked for its bindings' sake."""

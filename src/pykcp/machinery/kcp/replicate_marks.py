@@ -92,14 +92,11 @@ def role_reasons(
     return reasons
 
 
-def binding_reasons(
-    binding: Object, role: Object | None, *, in_marked: bool
-) -> Steps[frozenset[str]]:
-    """Why a ClusterRoleBinding is published; `role` is the ClusterRole it refers to."""
-    reasons: frozenset[str] = frozenset()
-    if role is not None:
-        reasons = yield from rule_reasons(role, in_marked=in_marked)
-    return reasons | {APIS} if names_consumers(binding) else reasons
+def binding_reasons(binding: Object, of_role: frozenset[str]) -> frozenset[str]:
+    """Why a ClusterRoleBinding is published; `of_role`: `rule_reasons` of the ClusterRole it
+    refers to.
+    """
+    return of_role | {APIS} if names_consumers(binding) else of_role
 
 
 def role_of(binding: Object) -> str:
