@@ -18,7 +18,7 @@ from pykcp.testing.https import HTTPSServer
 ATTACKS: list[Attack] = []
 _WORKLOAD = "/apis/workload.kcp.dev/v1alpha1"
 _TYPES = "/apis/apiresource.kcp.dev/v1alpha1"
-_ATTACK_SECONDS = 8.0
+_ATTACK_SECONDS = 5.0
 _CHUNK = 1 << 16
 
 
@@ -346,7 +346,7 @@ def _large_kubeconfigs() -> Script:
             for n in range(8):
                 body = _cluster(f"c{n}", server.kubeconfig(padding))
                 await a.send("POST", f"{_WORKLOAD}/clusters", body)
-            await asyncio.sleep(3)
+            await asyncio.sleep(2)
         finally:
             await asyncio.to_thread(server.close)
 
@@ -387,7 +387,7 @@ def _placed(terms: int, workloads: int) -> Script:
                         for n in range(start, start + 50)
                     )
                 )
-            await asyncio.sleep(3)
+            await asyncio.sleep(2)
         finally:
             await asyncio.to_thread(server.close)
 
