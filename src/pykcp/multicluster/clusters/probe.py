@@ -9,8 +9,7 @@ import orjson
 from pykcp.machinery.status import StatusError
 from pykcp.multicluster.clusters.connection import ClusterClient
 from pykcp.multicluster.clusters.health import NOT_READY, UNAUTHORIZED, UNREACHABLE
-
-_MOST = 200
+from pykcp.multicluster.readiness import failure
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +40,7 @@ async def probe(
         if status in (401, 403):
             return ProbeResult(UNAUTHORIZED, f"GET /readyz: status {status}")
         if status != 200:
-            return ProbeResult(NOT_READY, f"GET /readyz: status {status}: {_shown(body)}")
+            return ProbeResult(NOT_READY, failure(status, body))
         if known is not None and client.is_identified:
             return known
         _, version = await client.read("/version", seconds)
@@ -57,10 +56,3 @@ def _version(body: bytes) -> str:
         return str(orjson.loads(body).get("gitVersion") or "")
     except (orjson.JSONDecodeError, AttributeError):
         return ""
-
-
-def _shown(body: bytes) -> str:
-    """The failed checks of /readyz, or the beginning of the answer."""
-    text = body.decode(errors="replace")
-    failed = [line for line in text.splitlines() if line.startswith("[-]")]
-    return ("; ".join(failed) or text.strip())[:_MOST]

@@ -14,6 +14,7 @@ from pykcp.clients.remote.client import RemoteClient
 from pykcp.clients.remote.informer import Informer, ObjectHolder
 from pykcp.machinery.resources import GroupVersionResource
 from pykcp.machinery.status import ServiceUnavailable, Unauthorized
+from pykcp.multicluster.readiness import failure
 from pykcp.multicluster.syncer.types import Discovering
 from pykcp.types import Object
 
@@ -23,7 +24,7 @@ _UNREACHABLE_PAUSE, _CONNECTED_PAUSE = 3.0, 1.0
 """Between two full lists of a type, if the server keeps forgetting."""
 _READY_SECONDS = 5.0
 _UNAUTHORIZED_PAUSE = 2.0
-_MOST_READY, _SHOWN = 1 << 16, 300
+_MOST_READY = 1 << 16
 
 
 class Follower(Protocol):
@@ -137,7 +138,7 @@ class SyncServer:
             return f"the server cannot be reached: {error}"
         if response.status == HTTPStatus.OK:
             return ""
-        return f"/readyz answered {response.status}: {text[:_SHOWN].decode(errors='replace')}"
+        return failure(response.status, text)
 
     def follow(
         self, kind: GroupVersionResource, cluster: str, labels: str, held: ObjectHolder
