@@ -87,12 +87,11 @@ class ReadingHalf:
             entry = scans.get(self._point_connection(), key)
         except sqlite3.Error as error:
             raise files.translate(error, self._path) from error
-        if (
-            entry is not None
-            and entry.revision <= self.revision
-            and len(entry.value) < _LARGEST_CACHED
-        ):
-            self._entries.put(key, entry)
+        if entry is not None:
+            if entry.revision > self.revision:
+                self._saw(entry.revision)
+            elif len(entry.value) < _LARGEST_CACHED:
+                self._entries.put(key, entry)
         return entry
 
     def lookup(self, index: str, *, after: str = "", limit: int = 0) -> Keys:
@@ -226,7 +225,7 @@ class ReadingHalf:
         return Page(values, at, next_after, following)
 
     def _saw(self, newest: int) -> None:
-        """A snapshot is read: no later `get` may show anything older."""
+        """A revision was read that is not announced yet: no later `get` may show anything older."""
         if newest > self.revision:
             self._entries.clear()
 
