@@ -1,4 +1,4 @@
-"""Commands of the documentation are run as a reader types them; those that are not have a reason.
+"""Commands of the documentation are run as a reader types them; every page with commands has a test.
 
 In a page, a block `sh` is run here. A block with a language and a file name (`yaml orders.yaml`) is a file that the
 reader writes. `sh server` and `sh stopped` are for a terminal of the server; `console` shows output.
@@ -58,16 +58,12 @@ ELSEWHERE: dict[str, str] = {
     "troubleshooting.md": "tests/docs/test_excerpts.py",
     "guides/multicluster.md": "tests/docs/test_multicluster_tour.py",
     "tutorials/provider-go.md": "tests/docs/test_pages.py",
+    "operate/cache.md": "tests/docs/test_command_lines.py",
+    "operate/front-proxy.md": "tests/docs/test_command_lines.py",
+    "operate/sign-in.md": "tests/docs/test_command_lines.py",
+    "reference/clients.md": "tests/docs/test_command_lines.py",
 }
 """Pages with a test of their own."""
-
-NOT_RUN: dict[str, str] = {
-    "operate/cache.md": "needs certificates of an installation",
-    "operate/front-proxy.md": "needs certificates of an installation",
-    "operate/sign-in.md": "needs an identity provider",
-    "reference/clients.md": "scripts of the repository that take minutes",
-}
-"""Pages whose commands no test runs, and why."""
 
 
 def blocks(page: str) -> Iterator[tuple[list[str], str]]:
@@ -154,15 +150,15 @@ def test_every_command_works(page: str, tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.parametrize("page", ALL)
-def test_commands_are_run_or_have_a_reason(page: str) -> None:
-    places = [table for table in (RUN, ELSEWHERE, NOT_RUN) if page in table]
+def test_commands_are_run(page: str) -> None:
+    places = [table for table in (RUN, ELSEWHERE) if page in table]
     assert len(places) <= 1, f"{page} is in two tables of tests/docs/test_pages.py"
     if has_commands(page):
         assert places, f"{page} has commands: list it in tests/docs/test_pages.py"
 
 
 def test_tables_name_what_there_is() -> None:
-    for page in (*ELSEWHERE, *NOT_RUN, *RUN):
+    for page in (*ELSEWHERE, *RUN):
         assert page in ALL, page
     for place in ELSEWHERE.values():
         assert (DOCS.parent / place).exists(), place
