@@ -371,6 +371,8 @@ def test_a_list_is_live(visit: Visit, root: TestClient) -> None:
 
 
 def test_keyboard_alone(visit: Visit, root: TestClient) -> None:
+    made = root.in_cluster("root:shop").post(MAPS, {"metadata": {"name": "a-first"}})
+    assert made.status == 201, made
     someone = visit().sign_in()
     page = someone.page
     page.get_by_role("treeitem", name="shop").wait_for()
@@ -385,11 +387,11 @@ def test_keyboard_alone(visit: Visit, root: TestClient) -> None:
     page.get_by_role("option", name="ConfigMap configmaps").first.wait_for()
     page.keyboard.press("Enter")
     page.get_by_role("heading", level=1, name="ConfigMap").wait_for()
-    page.get_by_role("row", name="item-00").wait_for()
+    page.get_by_role("row", name="a-first").wait_for()
     page.get_by_role("grid").focus()
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
-    page.get_by_role("heading", level=1, name=re.compile("item-|kube-root")).wait_for()
+    page.get_by_role("heading", level=1, name=re.compile("a-first|item-|kube-root")).wait_for()
     page.keyboard.press("/")
     page.keyboard.type("provid")
     page.get_by_role("treeitem", name="root:provider").wait_for()

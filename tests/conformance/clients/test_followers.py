@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
+from typing import Any
 
 import orjson
 import pytest
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 class Told:
-    """An ObjectHolder that remembers names and data."""
+    """A holder of objects that remembers names and data."""
 
     def __init__(self) -> None:
         self.data: dict[str, object] = {}
@@ -35,6 +36,9 @@ class Told:
         self.data[obj["metadata"]["name"]] = obj.get("data")
         self._news.set()
         return None
+
+    def note(self, obj: dict[str, Any]) -> object:
+        return self.put(orjson.dumps(obj))
 
     def remove(self, value: bytes) -> Change | None:
         self.data.pop(orjson.loads(value)["metadata"]["name"], None)
