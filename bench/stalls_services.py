@@ -123,8 +123,7 @@ def _clone(objects: int, *, size: int) -> Script:
 
 
 async def _rows(connection: Connection, room: Room) -> int:
-    cluster = room.prefix.removeprefix("/clusters/")
-    path = f"{_service('copies', room)}/rows?cluster={cluster}&at=0&after="
+    path = f"{_service('copies', room)}/rows?at=0&after="
     return (await connection.request("GET", path)).status
 
 

@@ -98,9 +98,9 @@ def test_the_printed_manifest_runs_a_syncer(
         path = "/apis/apps/v1/namespaces/default/deployments"
         eventually(lambda: workspace.get(path).status == 200, 30)
         labels = {"workloads.kcp.dev/cluster": "east"}
-        config_map = {"metadata": {"name": "settings", "labels": labels}, "data": {"a": "b"}}
+        config_map = {"metadata": {"name": "pulled-settings", "labels": labels}, "data": {"a": "b"}}
         assert workspace.post("/api/v1/namespaces/default/configmaps", config_map).status == 201
-        eventually(lambda: "settings" in copied(physical), 30)
+        eventually(lambda: "pulled-settings" in copied(physical), 30)
         _check_pods(workspace, physical)
         _check_unassigned(workspace, physical)
         denied = [line for line in syncer.log().splitlines() if "orbidden" in line]
@@ -116,7 +116,9 @@ def _check_pods(workspace: TestClient, physical: PhysicalCluster) -> None:
     serve_workloads(workspace, "pods")
     items = physical.client.get("/api/v1/configmaps").json["items"]
     place = next(
-        one["metadata"]["namespace"] for one in items if one["metadata"]["name"] == "settings"
+        one["metadata"]["namespace"]
+        for one in items
+        if one["metadata"]["name"] == "pulled-settings"
     )
     pod = {
         "apiVersion": "v1",
@@ -144,13 +146,13 @@ def _check_pods(workspace: TestClient, physical: PhysicalCluster) -> None:
 
 def _check_unassigned(workspace: TestClient, physical: PhysicalCluster) -> None:
     """An object that goes to another cluster is let go, although its label no longer shows it."""
-    path = "/api/v1/namespaces/default/configmaps/settings"
+    path = "/api/v1/namespaces/default/configmaps/pulled-settings"
     finalizer = "workloads.kcp.dev/syncer-east"
     assert finalizer in workspace.get(path).json["metadata"]["finalizers"]
     moved = {"metadata": {"labels": {"workloads.kcp.dev/cluster": "west"}}}
     assert workspace.patch(path, moved).status == 200
     eventually(lambda: not workspace.get(path).json["metadata"].get("finalizers"), 30)
-    assert "settings" not in copied(physical)
+    assert "pulled-settings" not in copied(physical)
 
 
 def _check_view(account: TestClient, workspace: TestClient) -> None:
@@ -163,7 +165,7 @@ def _check_view(account: TestClient, workspace: TestClient) -> None:
     assert seen.status == 200, seen
     assert [one["metadata"]["name"] for one in seen.json["items"]] == ["own"]
     # Those of others are not there, whatever is asked.
-    assert account.get(f"{maps}/settings").status == 404
+    assert account.get(f"{maps}/pulled-settings").status == 404
     west = account.get("/api/v1/configmaps", labelSelector="workloads.kcp.dev/cluster=west")
     assert west.json["items"] == []
     assert account.get("/api/v1/secrets").json["items"] == []
@@ -192,7 +194,7 @@ def _check_view(account: TestClient, workspace: TestClient) -> None:
     with closing(TestClient(replace(account.access, path=""))) as outside:
         for prefix in (f"/clusters/{logical}", elsewhere):
             assert outside.get(f"{prefix}{maps}").status == 403
-            assert outside.get(f"{prefix}{maps}/settings").status == 403
+            assert outside.get(f"{prefix}{maps}/pulled-settings").status == 403
         assert outside.get(f"{stale}{maps}").status == 404
         assert outside.get(f"{base.rpartition('/')[0]}/root{maps}").status == 404
 

@@ -217,9 +217,9 @@ def test_nothing_is_written_to_another_cluster(
         eventually(lambda: is_ready(workspace, "east"), 30)
         labels = {"workloads.kcp.dev/cluster": "east"}
         path = "/api/v1/namespaces/default/configmaps"
-        made = workspace.post(path, {"metadata": {"name": "settings", "labels": labels}})
+        made = workspace.post(path, {"metadata": {"name": "registered-settings", "labels": labels}})
         assert made.status == 201
-        eventually(lambda: "settings" in names(physical), 30)
+        eventually(lambda: "registered-settings" in names(physical), 30)
         process = physical.process
         assert process is not None
         process.kill()
@@ -231,9 +231,9 @@ def test_nothing_is_written_to_another_cluster(
         again = workspace.post(path, {"metadata": {"name": "more", "labels": labels}})
         assert again.status == 201
         uid = workspace.get(f"{CLUSTERS}/east").json["status"]["uid"]
-        assert not {"settings", "more"} & names(physical)
+        assert not {"registered-settings", "more"} & names(physical)
         assert workspace.patch(f"{CLUSTERS}/east", {"spec": {"adopt": True}}).status == 200
-        eventually(lambda: {"settings", "more"} <= names(physical), 60)
+        eventually(lambda: {"registered-settings", "more"} <= names(physical), 60)
         assert workspace.get(f"{CLUSTERS}/east").json["status"]["uid"] != uid
 
 
