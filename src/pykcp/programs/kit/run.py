@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from pykcp.programs.kit.notify import ServiceNotifier
 
 _log = logging.getLogger(__name__)
-_SWITCH_SECONDS = 0.0005
-"""After which a thread gives the interpreter's lock to the event loop. By default the loop would
-wait ten times as long after each read of the store, while a thread writes large rows."""
 
 
 class ServerProgram(Protocol):
@@ -48,7 +45,6 @@ def run_program(program: ServerProgram, logs: LoggingOptions, warnings: Iterable
     _log.info("starting %s %s", program.NAME, GIT_VERSION)
     for text in warnings:
         _log.warning("%s", text)
-    sys.setswitchinterval(_SWITCH_SECONDS)
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         try:
             runner.run(_serve(program))
