@@ -118,6 +118,30 @@ def strip_cluster(obj: Object) -> None:
             del metadata["annotations"]
 
 
+def without_cluster(value: bytes) -> bytes:
+    """A stored value without the cluster annotation, if it has one.
+
+    Nothing before the annotations of the object itself can look like them: quotes in strings are escaped.
+    """
+    start = value.find(_ANNOTATIONS)
+    first = value.find(_CLUSTER, start) if start >= 0 else -1
+    if first < 0:
+        return value
+    last = value.index(b'"', first + len(_CLUSTER)) + 1
+    if value[last] == _COMMA:
+        return value[:first] + value[last + 1 :]
+    if value[first - 1] == _COMMA:
+        return value[: first - 1] + value[last:]
+    if value[start - 1] == _COMMA:
+        start -= 1
+    return value[:start] + value[last + 1 :]
+
+
+_ANNOTATIONS = b'"annotations":{'
+_CLUSTER = b'"%b":"' % CLUSTER_ANNOTATION.encode()
+_COMMA = ord(",")
+
+
 def reopen(value: bytes) -> Value:
     """Stored bytes with the place of the revision open again, for a last event."""
     return Value(HEAD, value[value.index(b'"', _HEAD_LENGTH) :])

@@ -93,6 +93,7 @@ class Resource:
     __slots__ = (
         "_has_fields",
         "_index",
+        "_plain",
         "all_identities",
         "api_version",
         "collects_garbage",
@@ -103,6 +104,7 @@ class Resource:
         "form",
         "group",
         "is_costly",
+        "is_plain",
         "kind",
         "known_fields",
         "large_above",
@@ -179,6 +181,9 @@ class Resource:
         self.source: Callable[[], bytes] | None = None
         """JSON of the definition that a worker process can make the resource of, empty for built-in
         ones; None: only this process can."""
+        self.is_plain = False
+        """Objects are shown without the annotation of their logical cluster, as Kubernetes has them."""
+        self._plain: Resource | None = None
         self.large_above = LARGE
         self.is_costly: Callable[[int], bool] | None = None
         """Whether the rules of the kind may take long on a small object of this size."""
@@ -223,6 +228,15 @@ class Resource:
         if admission is not None:
             view.services = replace(self.services, admission=admission)
         return view
+
+    def plain(self) -> Resource:
+        """The same resource as kube-apiserver shows it; made when it is first needed."""
+        if self._plain is None:
+            view = copy.copy(self)
+            view.is_plain, view._plain = True, view
+            view.form = (*self.form, "plain")
+            self._plain = view
+        return self._plain
 
     def entry(self, cluster: str, namespace: str, name: str) -> Entry | None:
         """The stored object, if there is one to be seen."""
@@ -300,6 +314,8 @@ class Resource:
 
     def served(self, value: bytes) -> bytes:
         """Stored bytes as this version shows them."""
+        if self.is_plain:
+            value = codec.without_cluster(value)
         if self.conversion is not None or self.is_older(value):
             return self._converted(value)
         if value[-2] == _SPACE:
@@ -326,8 +342,8 @@ class Resource:
         if not self.definition.native:
             return self.served(value)
         if self.conversion is not None:
-            return b"{" + self._converted(value)[len(self.type_prefix) :]
-        return value
+            return b"{" + self.served(value)[len(self.type_prefix) :]
+        return codec.without_cluster(value) if self.is_plain else value
 
     def is_older(self, value: bytes) -> bool:
         """Whether the object was written under an earlier schema."""
@@ -358,4 +374,6 @@ class Resource:
     def object_of(self, value: bytes) -> Object:
         """Stored bytes as an object of this version, type included."""
         obj = self._object(value)
+        if self.is_plain:
+            codec.strip_cluster(obj)
         return {"kind": self.kind, "apiVersion": self.api_version, **obj}

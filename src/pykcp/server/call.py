@@ -45,6 +45,7 @@ class Call:
         "hops",
         "info",
         "is_authorized",
+        "is_plain",
         "is_seated",
         "payer",
         "resource",
@@ -75,6 +76,8 @@ class Call:
         self.cluster_payer: CostAccount | None = None
         """The account of the cluster, which is charged too once the user is authorized."""
         self.is_authorized = False
+        self.is_plain = False
+        """Objects are shown as kube-apiserver shows them; see `shown`."""
         self.was_delayed = False
         """It has waited because its user or its cluster had used more than their share."""
         self.resource: Resource = None  # type: ignore[assignment]  # set before handlers run
@@ -87,6 +90,11 @@ class Call:
         self._context: RequestContext | None = None
         self.audit: AuditRecord | None = None
         """What the audit log records of this request; None if there is no audit log."""
+
+    @property
+    def shown(self) -> Resource:
+        """The resource as objects are shown to the client."""
+        return self.resource.plain() if self.is_plain else self.resource
 
     @property
     def context(self) -> RequestContext:

@@ -96,8 +96,13 @@ class Dispatcher:
         verbs: VerbHandlers,
         authorization: Authorization,
         remote: RemoteResources | None = None,
+        plain_cluster: str = "",
     ) -> None:
-        """`remote`: of virtual resources; None: there are none."""
+        """`remote`: of virtual resources; None: there are none.
+
+        `plain_cluster`: a logical cluster whose objects are shown as kube-apiserver shows them.
+        """
+        self._plain_cluster = plain_cluster
         self._resources, self._paths = resources, paths
         self._verbs, self._remote = verbs, remote
         self._authorization = authorization
@@ -156,6 +161,7 @@ class Dispatcher:
     def _serve(self, call: Call, resource: Resource) -> Pending:
         info = call.info
         call.resource = resource
+        call.is_plain = call.cluster == self._plain_cluster
         if resource.definition.is_virtual and self._remote is not None:
             return self._remote(call)
         if info.query:

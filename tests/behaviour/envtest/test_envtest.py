@@ -130,6 +130,32 @@ def test_a_cluster_at_the_root_of_the_url(masters: TestClient) -> None:
     assert {"apps", "batch", "networking.k8s.io", "policy"} <= groups
 
 
+CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
+
+
+def test_objects_do_not_name_their_logical_cluster(masters: TestClient) -> None:
+    """As kube-apiserver shows them: in answers to writes, reads, lists, tables and watches."""
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "plain"}}
+    made = masters.post(CONFIG_MAPS, body)
+    assert "annotations" not in made.json["metadata"]
+    noted = {**body, "metadata": {"name": "plain", "annotations": {"note": "a"}}}
+    assert masters.put(f"{CONFIG_MAPS}/plain", noted).json["metadata"]["annotations"] == {
+        "note": "a"
+    }
+    assert masters.post(DEPLOYMENTS, deployment("plain")).status == 201
+    table = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
+    protobuf = {"Accept": "application/vnd.kubernetes.protobuf"}
+    watched = "watch=true&timeoutSeconds=1"
+    for path in (CONFIG_MAPS, DEPLOYMENTS):
+        for headers in ({}, table, protobuf):
+            for one in (f"{path}/plain", path, f"{path}?{watched}"):
+                reply = masters.get(one, headers=headers)
+                assert reply.status == 200, reply
+                assert b"plain" in reply.body
+                assert b"kcp.io/cluster" not in reply.body
+    assert masters.delete(f"{DEPLOYMENTS}/plain").status == 200
+
+
 def test_workloads(masters: TestClient) -> None:
     made = masters.post(DEPLOYMENTS, deployment("web"))
     assert made.status == 201, made

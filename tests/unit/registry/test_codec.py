@@ -57,6 +57,29 @@ def test_writers_do_not_see_the_cluster() -> None:
         codec.strip_cluster(odd)  # whatever a client sends
 
 
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"name": "a"},
+        {"name": "a", "annotations": {"note": 'x","kcp.io/cluster":"y'}},
+        {"annotations": {"kcp.io/cluster": "old", "z": "1"}, "name": "a"},
+        {"labels": {"kcp.io/cluster": "one", "annotations": "{"}, "name": "a"},
+        {"annotations": {}, "name": "a", "finalizers": ["example.org/annotations"]},
+    ],
+)
+def test_stored_bytes_without_the_cluster(metadata: dict[str, Any]) -> None:
+    """The same as the decoded object without it, whatever else it says."""
+    inner = {"metadata": {"annotations": {"kcp.io/cluster": "one"}}}
+    obj: dict[str, Any] = {"metadata": metadata, "spec": {"template": inner}}
+    value = codec.fill(codec.encode(obj, "one"), 7)
+    cut = codec.without_cluster(value)
+    expected = codec.decode_without_cluster(value)
+    assert codec.decode(cut) == expected
+    assert expected["spec"]["template"] == inner
+    assert codec.revision_of(cut) == 7
+    assert codec.without_cluster(b'{"metadata":{"name":"a"}}') == b'{"metadata":{"name":"a"}}'
+
+
 def test_a_last_event_reopens_the_revision() -> None:
     """A deletion stores the last state again, under its own revision."""
     stored = codec.fill(codec.encode(config_map(), "root"), 7)

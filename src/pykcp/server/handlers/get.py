@@ -62,9 +62,9 @@ async def _send_converted(call: Call, value: bytes) -> None:
 async def send_written(call: Call, value: bytes, status: int) -> None:
     """What a write made of an object."""
     if call.accepted.transform:
-        send_object(call, transformed(call, call.resource.object_of(value)), status)
+        send_object(call, transformed(call, call.shown.object_of(value)), status)
         return
-    body = call.resource.served(value) + b"\n"
+    body = call.shown.served(value) + b"\n"
     if is_plain_json(call):
         await respond_compressed(call, status, with_warnings(call, JSON_HEADERS), body)
     elif not await send_reformed(call, body, status):
@@ -73,9 +73,9 @@ async def send_written(call: Call, value: bytes, status: int) -> None:
 
 def _send(call: Call, value: bytes) -> None:
     if call.accepted.transform:
-        send_object(call, transformed(call, call.resource.object_of(value)))
+        send_object(call, transformed(call, call.shown.object_of(value)))
     else:
-        send_json(call, call.resource.served(value) + b"\n")
+        send_json(call, call.shown.served(value) + b"\n")
 
 
 def parse_revision(version: str) -> int:

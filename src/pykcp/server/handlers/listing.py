@@ -123,7 +123,7 @@ async def _send_partial_protobuf(call: Call, objects: list[Object], metadata: Ob
 async def _objects(call: Call, values: Sequence[bytes]) -> list[Object]:
     objects = []
     for index, value in enumerate(values):
-        objects.append(call.resource.object_of(value))
+        objects.append(call.shown.object_of(value))
         if index % _PER_STEP == _PER_STEP - 1:
             await rest()
     return objects
@@ -140,7 +140,7 @@ async def _send_pages(call: Call, pager: Pages, first: Listing, room: Room) -> N
 
     async def items(page: Listing) -> AsyncIterator[bytes]:
         nonlocal is_first
-        values = _items(resource, page.values)
+        values = _items(call.shown, page.values)
         if values:
             yield b",".join(values) if is_first else b",".join((b"", *values))
             is_first = False
@@ -150,7 +150,7 @@ async def _send_pages(call: Call, pager: Pages, first: Listing, room: Room) -> N
 
 
 def _items(resource: Resource, values: list[bytes]) -> list[bytes]:
-    if resource.conversion is not None or not resource.definition.native:
+    if resource.conversion is not None or resource.is_plain or not resource.definition.native:
         return [resource.item(v) for v in values]
     return values
 
@@ -190,7 +190,7 @@ def _is_unlimited(call: Call) -> bool:
 def list_body(call: Call, listing: Listing) -> list[bytes]:
     resource = call.resource
     head = resource.list_type + b'"metadata":%b,"items":[' % orjson.dumps(_metadata(call, listing))
-    values = _items(resource, listing.values)
+    values = _items(call.shown, listing.values)
     parts = [head]
     for start in range(0, len(values), _CHUNK):
         if start:
@@ -222,7 +222,7 @@ def list_metadata(listing: Listing) -> Object:
 async def _send_transformed(call: Call, pager: Pages, first: Listing, room: Room) -> None:
     """Tables and metadata, made some objects at a time."""
     if pager.is_done and len(first.values) <= _PER_STEP:
-        objects = [call.resource.object_of(value) for value in first.values]
+        objects = [call.shown.object_of(value) for value in first.values]
         send_objects(call, objects, list_metadata(first))
         return
     rows: Callable[[list[Object]], list[Object]]
@@ -239,7 +239,7 @@ async def _send_transformed(call: Call, pager: Pages, first: Listing, room: Room
         nonlocal is_first
         for start in range(0, len(page.values), _PER_STEP):
             values = page.values[start : start + _PER_STEP]
-            objects = [call.resource.object_of(value) for value in values]
+            objects = [call.shown.object_of(value) for value in values]
             piece = orjson.dumps(rows(objects))[1:-1]
             yield piece if is_first else b"," + piece
             is_first = False

@@ -93,7 +93,7 @@ class PlacedPods:
         stored: list[Object] = []
         page = await pager.next()
         while True:
-            stored += [call.resource.object_of(value) for value in page.values]
+            stored += [call.shown.object_of(value) for value in page.values]
             if pager.is_done:
                 break
             page = await pager.next()

@@ -118,7 +118,7 @@ class PlacedEncoder(JSONEncoder):
     """Events whose versions say how far all clusters are."""
 
     def __init__(self, call: Call, inner: JSONEncoder, position: PodPosition) -> None:
-        super().__init__(call.resource)
+        super().__init__(call.shown)
         self.form = ("placed", id(self))
         self._inner, self._position = inner, position
         self.initial_pods: list[Object] = []

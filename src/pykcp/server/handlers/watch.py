@@ -124,16 +124,12 @@ def encoder_of(call: Call) -> JSONEncoder:
     if accepted.media_type == YAML:
         raise NotAcceptable([f"{media_type};stream=watch" for media_type in (JSON, PROTOBUF)])
     if accepted.media_type == PROTOBUF:
-        return ProtobufEncoder(
-            call.resource, accepted.transform_version if accepted.transform else ""
-        )
+        return ProtobufEncoder(call.shown, accepted.transform_version if accepted.transform else "")
     if accepted.transform == "Table":
-        return TableEncoder(
-            call.resource, accepted.transform_version, transforms.include_policy(call)
-        )
+        return TableEncoder(call.shown, accepted.transform_version, transforms.include_policy(call))
     if accepted.transform:
-        return PartialEncoder(call.resource, accepted.transform_version)
-    return JSONEncoder(call.resource)
+        return PartialEncoder(call.shown, accepted.transform_version)
+    return JSONEncoder(call.shown)
 
 
 class PartialEncoder(JSONEncoder):

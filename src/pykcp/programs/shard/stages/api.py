@@ -87,10 +87,11 @@ def build_api(
             stores.store, catalog.client, catalog.lookup, access.authorizer, authorization
         )
     paths = _paths(base, stores.store, catalog, flow, shared.metrics)
+    plain = base.settings.generic.kubernetes_cluster
     server = ApiServer(
         shared,
         OwnParts(clusters, authorization, access.clusters.check, homes),
-        Dispatcher(catalog.directory, paths, verbs, authorization, remote).handle,
+        Dispatcher(catalog.directory, paths, verbs, authorization, remote, plain).handle,
     )
     trail = audit.trail if audit is not None else None
     return ApiStage(server, services, shared, clusters, verbs, remote, quotas, trail, tunnels)
