@@ -104,7 +104,6 @@ class Resource:
         "form",
         "group",
         "is_costly",
-        "is_plain",
         "kind",
         "known_fields",
         "large_above",
@@ -181,8 +180,6 @@ class Resource:
         self.source: Callable[[], bytes] | None = None
         """JSON of the definition that a worker process can make the resource of, empty for built-in
         ones; None: only this process can."""
-        self.is_plain = False
-        """Objects are shown without the annotation of their logical cluster, as Kubernetes has them."""
         self._plain: Resource | None = None
         self.large_above = LARGE
         self.is_costly: Callable[[int], bool] | None = None
@@ -219,6 +216,7 @@ class Resource:
         `conversion` transforms its objects for the view; `shown_in` distinguishes such views.
         """
         view = copy.copy(self)
+        view._plain = None
         view.definition = definition or self.definition
         view.scope = scope
         if conversion is not None:
@@ -229,11 +227,16 @@ class Resource:
             view.services = replace(self.services, admission=admission)
         return view
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether objects are shown without the annotation of their logical cluster."""
+        return self._plain is self
+
     def plain(self) -> Resource:
         """The same resource as kube-apiserver shows it; made when it is first needed."""
         if self._plain is None:
             view = copy.copy(self)
-            view.is_plain, view._plain = True, view
+            view._plain = view
             view.form = (*self.form, "plain")
             self._plain = view
         return self._plain
@@ -314,7 +317,7 @@ class Resource:
 
     def served(self, value: bytes) -> bytes:
         """Stored bytes as this version shows them."""
-        if self.is_plain:
+        if self._plain is self:
             value = codec.without_cluster(value)
         if self.conversion is not None or self.is_older(value):
             return self._converted(value)

@@ -38,5 +38,5 @@ def bound(shard: ServerProcess, name: str) -> TestClient:
     client = inside(root, name)
     assert client.get(PODS).status == 404
     client.post(BINDINGS, binding("kubernetes", "kubernetes", "root"))
-    eventually(lambda: client.get(PODS).status == 200)
+    eventually(lambda: client.get(PODS).status == 200, 60)  # a hundred kinds are bound
     return client

@@ -44,6 +44,8 @@ from pykcp.admission.plugins.kubernetes.defaults import (
     PodRuntime,
     VolumeProtection,
 )
+from pykcp.admission.plugins.kubernetes.limits import LimitRanger
+from pykcp.admission.plugins.kubernetes.pod_security import PodSecurity
 from pykcp.admission.plugins.kubernetes.services import ServiceAddresses
 from pykcp.admission.plugins.namespace_lifecycle import NamespaceLifecycle
 from pykcp.admission.plugins.object_count import ObjectCountLimit
@@ -58,6 +60,7 @@ from pykcp.programs.shard.stages.catalog import CatalogStage
 from pykcp.programs.shard.stages.foundation import Foundation
 from pykcp.programs.shard.stages.stores import StoresStage
 from pykcp.registry.catalog.claimed import AcceptedClaims
+from pykcp.registry.resource import Resource
 from pykcp.storage.interface import Store
 
 if TYPE_CHECKING:
@@ -97,6 +100,7 @@ def install_admission(
         PermissionClaims(AcceptedClaims(store), lookup),
         PathAnnotation(lookup),
         PodPriority(store),
+        LimitRanger(store),
         ServiceAddresses(store, base.settings.generic.service_ranges),
     )
     clusters = LogicalClusterLimit(store, lookup, base.settings.shard.shard_name)
@@ -119,6 +123,7 @@ class _InBothPhases(NamedTuple):
     claims: PermissionClaims
     paths: PathAnnotation
     priorities: PodPriority
+    limit_ranges: LimitRanger
     addresses: ServiceAddresses
 
 
@@ -139,6 +144,7 @@ def _mutating(
         both.clusters,
         both.bindings,
         both.binding_finalizer,
+        both.limit_ranges,
         both.priorities,
         PodRuntime(store),
         NodeTaints(),
@@ -152,6 +158,10 @@ def _mutating(
         both.paths,
         both.addresses,
     ]
+
+
+def _pods_of(catalog: CatalogStage, cluster: str) -> Resource | None:
+    return catalog.directory.find(cluster, "", "v1", "pods")
 
 
 def _remote_params(store: Store, catalog: CatalogStage) -> RemoteParams | None:
@@ -190,6 +200,8 @@ def _validating(
         APIExportRules(),
         both.bindings,
         both.binding_finalizer,
+        both.limit_ranges,
+        PodSecurity(store, partial(_pods_of, catalog)),
         both.priorities,
         APIExportEndpointSliceRules(lookup, authorizer),
         tenants.validating_policies,

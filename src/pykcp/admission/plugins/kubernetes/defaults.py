@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 from pykcp.admission.plugins.kubernetes import WRONG_FORM, is_kubernetes
+from pykcp.admission.plugins.kubernetes.objects import OtherObjects
 from pykcp.machinery import meta
 from pykcp.machinery.resources import GroupVersionResource
 from pykcp.machinery.status import Forbidden
-from pykcp.registry import codec
-from pykcp.registry.keys import object_key, range_prefix, resource_prefix
-from pykcp.registry.stored import Query, StoreReader
+from pykcp.registry.stored import StoreReader
 from pykcp.registry.verbs.admitting import AdmissionRequest
 from pykcp.types import Object
 
@@ -20,36 +19,7 @@ _PRIORITY_CLASSES = ("scheduling.k8s.io", "priorityclasses")
 _RUNTIME_CLASSES = ("node.k8s.io", "runtimeclasses")
 _DEFAULT_STORAGE = "storageclass.kubernetes.io/is-default-class"
 _DEFAULT_INGRESS = "ingressclass.kubernetes.io/is-default-class"
-_PAGE = 200
 _NOT_READY: Object = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
-
-
-class _OtherObjects:
-    """Objects of other kinds that the same CRDs or the same binding brought to a logical cluster."""
-
-    def __init__(self, store: StoreReader) -> None:
-        self._store = store
-
-    def get(self, request: AdmissionRequest, kind: tuple[str, str], name: str) -> Object | None:
-        prefix = resource_prefix(*kind, request.resource.definition.identity)
-        entry = self._store.get(object_key(prefix, request.context.cluster, "", name))
-        return None if entry is None else codec.decode(entry.value)
-
-    async def marked(
-        self, request: AdmissionRequest, kind: tuple[str, str], mark: str
-    ) -> AsyncIterator[Object]:
-        """All that mention a word: only those are decoded."""
-        prefix = resource_prefix(*kind, request.resource.definition.identity)
-        word, after = mark.encode(), ""
-        while True:
-            query = Query(range_prefix(prefix, request.context.cluster), after=after, limit=_PAGE)
-            page = await self._store.list(query)
-            for value in page.values:
-                if word in value:
-                    yield codec.decode(value)
-            after = page.next_after
-            if not after:
-                return
 
 
 class DefaultClass:
@@ -59,7 +29,7 @@ class DefaultClass:
 
     def __init__(self, store: StoreReader, name: str, kind: GroupVersionResource) -> None:
         self.name, self.kind = name, kind
-        self._objects = _OtherObjects(store)
+        self._objects = OtherObjects(store)
         is_claim = kind.resource == "persistentvolumeclaims"
         self._field = "storageClassName" if is_claim else "ingressClassName"
         self._classes = _STORAGE_CLASSES if is_claim else _INGRESS_CLASSES
@@ -101,7 +71,7 @@ class PodPriority:
     operations = ("CREATE", "UPDATE")
 
     def __init__(self, store: StoreReader) -> None:
-        self._objects = _OtherObjects(store)
+        self._objects = OtherObjects(store)
 
     def wants(self, request: AdmissionRequest) -> bool:
         is_pod = request.resource.plural == "pods"
@@ -179,7 +149,7 @@ class PodRuntime:
     operations = ("CREATE",)
 
     def __init__(self, store: StoreReader) -> None:
-        self._objects = _OtherObjects(store)
+        self._objects = OtherObjects(store)
 
     def wants(self, request: AdmissionRequest) -> bool:
         return is_kubernetes(request)

@@ -14,6 +14,7 @@ from pykcp.apis.kube.validation.rules import Facts, KindRules, keep
 from pykcp.apis.kube.workloads import controller_rules as controllers
 from pykcp.apis.kube.workloads import pod_rules as pods
 from pykcp.apis.kube.workloads import service_rules as services
+from pykcp.apis.kube.workloads.limit_ranges import default_limit_range
 from pykcp.machinery.status import FieldError, invalid
 from pykcp.types import Object
 
@@ -81,7 +82,7 @@ _KINDS: dict[tuple[str, str], WorkloadKind] = {
     ("", "persistentvolumeclaims"): WorkloadKind(check=services.claim_errors, status=_PENDING),
     ("", "persistentvolumes"): WorkloadKind(status=_PENDING),
     ("", "endpoints"): WorkloadKind(creates_on_update=True),
-    ("", "limitranges"): WorkloadKind(creates_on_update=True),
+    ("", "limitranges"): WorkloadKind(default_limit_range, creates_on_update=True),
     ("apps", "deployments"): WorkloadKind(_IN_SPEC, check=controllers.deployment_errors, status={}),
     ("apps", "replicasets"): WorkloadKind(
         _IN_SPEC, check=controllers.replica_set_errors, status={"replicas": 0}

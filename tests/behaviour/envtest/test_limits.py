@@ -1,0 +1,137 @@
+"""LimitRanges and Pod Security, in a workspace that binds Kubernetes' kinds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pykcp.testing.client import TestClient
+from pykcp.types import Object
+
+NAMESPACES = "/api/v1/namespaces"
+
+
+def pods_of(namespace: str) -> str:
+    return f"{NAMESPACES}/{namespace}/pods"
+
+
+def pod(name: str, **container: Any) -> Object:
+    containers = [{"name": "a", "image": "b:1", **container}]
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name},
+        "spec": {"containers": containers},
+    }
+
+
+def make_namespace(client: TestClient, name: str, **labels: str) -> None:
+    named = {
+        f"pod-security.kubernetes.io/{key.replace('_', '-')}": value
+        for key, value in labels.items()
+    }
+    body = {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {"name": name, "labels": named},
+    }
+    made = client.post(NAMESPACES, body)
+    assert made.status == 201, made
+
+
+def test_limit_ranges(workspace: TestClient) -> None:
+    make_namespace(workspace, "limited")
+    body: Object = {
+        "apiVersion": "v1",
+        "kind": "LimitRange",
+        "metadata": {"name": "sizes"},
+        "spec": {
+            "limits": [
+                {"type": "Container", "max": {"cpu": "2"}, "min": {"cpu": "100m"}},
+                {"type": "PersistentVolumeClaim", "max": {"storage": "1Gi"}},
+            ]
+        },
+    }
+    made = workspace.post(f"{NAMESPACES}/limited/limitranges", body)
+    assert made.json["spec"]["limits"][0]["defaultRequest"] == {"cpu": "2"}
+    small = workspace.post(pods_of("limited"), pod("small"))
+    (container,) = small.json["spec"]["containers"]
+    assert container["resources"] == {"limits": {"cpu": "2"}, "requests": {"cpu": "2"}}
+    assert small.json["status"]["qosClass"] == "Burstable"
+    assert small.json["metadata"]["annotations"]["kubernetes.io/limit-ranger"] == (
+        "LimitRanger plugin set: cpu request for container a; cpu limit for container a"
+    )
+    large = pod("large", resources={"limits": {"cpu": "3"}})
+    refused = workspace.post(pods_of("limited"), large)
+    assert refused.status == 403
+    assert refused.json["message"] == (
+        'pods "large" is forbidden: maximum cpu usage per Container is 2, but limit is 3'
+    )
+    claim = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "data"},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": "2Gi"}},
+        },
+    }
+    refused = workspace.post(f"{NAMESPACES}/limited/persistentvolumeclaims", claim)
+    assert refused.json["message"] == (
+        'persistentvolumeclaims "data" is forbidden: maximum storage usage per '
+        "PersistentVolumeClaim is 1Gi, but request is 2Gi"
+    )
+    assert (
+        workspace.post(pods_of("default"), pod("unlimited")).json["spec"]["containers"][0][
+            "resources"
+        ]
+        == {}
+    )
+
+
+def test_pod_security_rejects_pods_and_warns_of_templates(workspace: TestClient) -> None:
+    make_namespace(workspace, "closed", enforce="baseline", warn="restricted")
+    bad = pod("bad", securityContext={"privileged": True})
+    refused = workspace.post(pods_of("closed"), bad)
+    assert refused.status == 403
+    assert refused.json["message"] == (
+        'pods "bad" is forbidden: violates PodSecurity "baseline:latest": privileged '
+        '(container "a" must not set securityContext.privileged=true)'
+    )
+    made = workspace.post(pods_of("closed"), pod("fair"))
+    assert made.status == 201
+    (warning,) = made.header_all("warning")
+    assert warning.startswith('299 - "would violate PodSecurity \\"restricted:latest\\": allowPriv')
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": bad["spec"]}
+    deployment = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web"},
+        "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": template},
+    }
+    made = workspace.post("/apis/apps/v1/namespaces/closed/deployments", deployment)
+    assert made.status == 201
+    (warning,) = made.header_all("warning")
+    assert "privileged (container" in warning
+
+
+def test_a_namespace_that_asks_for_more_warns_of_its_pods(workspace: TestClient) -> None:
+    make_namespace(workspace, "open")
+    spec = {**pod("")["spec"], "hostNetwork": True}
+    for name in ("one", "two"):
+        assert workspace.post(pods_of("open"), {**pod(name), "spec": spec}).status == 201
+    label = "pod-security.kubernetes.io/enforce"
+    changed = workspace.patch(f"{NAMESPACES}/open", {"metadata": {"labels": {label: "baseline"}}})
+    assert changed.header_all("warning") == [
+        '299 - "existing pods in namespace \\"open\\" violate the new PodSecurity enforce level \\"baseline:latest\\""',
+        '299 - "one (and 1 other pod): host namespaces"',
+    ]
+    wrong = workspace.patch(f"{NAMESPACES}/open", {"metadata": {"labels": {label: "strict"}}})
+    assert wrong.status == 422
+    assert wrong.json["details"]["causes"][0]["field"] == f"metadata.labels[{label}]"
+
+
+def test_workspaces_without_pods_have_no_pod_security(
+    exporting: Any, workspace: TestClient
+) -> None:
+    """As in kcp: labels of namespaces are not checked there."""
+    make_namespace(exporting.client(cluster="root"), "free", enforce="whatever")
