@@ -54,6 +54,10 @@ class FlowSettings:
     """Seconds after which the seat of a read is released, so that a slow reader does not block others."""
     costs: CostLimits = field(default_factory=CostLimits)
     room: RoomLimits = field(default_factory=RoomLimits)
+    watch_room: RoomLimits = field(
+        default_factory=lambda: RoomLimits(2048, 8 << 20, of_cluster=2, in_all=4)
+    )
+    """For watches that begin: a program opens many at once, and they are counted anyway."""
     wait: float = 15.0
     """Seconds that a request may wait for a seat, or for others."""
     watches_per_user: int = 4000
@@ -95,6 +99,7 @@ class FlowControl:
         self._sign_in = PriorityLevel("sign-in", FairQueue(settings.sign_in))
         self._levels = (self._reads, self._writes, self._long, self._sign_in)
         self._room = WaitingRoom(settings.room)
+        self._watch_room = WaitingRoom(settings.watch_room)
         self.meter = CostMeter(settings.costs)
         self._background = self.meter.background
         self._held_seats: dict[_Seat, None] = {}
@@ -127,7 +132,8 @@ class FlowControl:
     def describe(self) -> str:
         """Who has cost most lately, and who waits: for operators."""
         watches = (self._watches_of_user, self._watches_of_cluster)
-        return report(self.meter, self._levels, self._room, watches)
+        rooms = (self._room, self._watch_room)
+        return report(self.meter, self._levels, rooms, watches)
 
     # -- seats ---------------------------------------------------------------------------------
 
@@ -190,7 +196,7 @@ class FlowControl:
             raise
         finally:
             timer.cancel()
-            self._room.leave(user, cluster, size)
+            self._room_of(call).leave(user, cluster, size)
         self._metrics.waited(level.label, has_seat, time.perf_counter() - began)
         if not has_seat:
             raise self._rejection(level.label, call, payer, "time-out")
@@ -235,15 +241,18 @@ class FlowControl:
         try:
             goes_on = await self._background.wait(payer, lane, self._settings.wait)
         finally:
-            self._room.leave(payer.name, cluster, size)
+            self._room_of(call).leave(payer.name, cluster, size)
         self._metrics.waited(_BACKGROUND, goes_on, time.perf_counter() - began)
         if not goes_on:
             raise self._rejection(_BACKGROUND, call, payer, "time-out")
 
+    def _room_of(self, call: Call) -> WaitingRoom:
+        return self._watch_room if call.info.verb == "watch" else self._room
+
     def _take_room(self, label: LabelValues, call: Call, payer: CostAccount, cluster: str) -> int:
         """Room to wait in; the octets that the request occupies there. Raises TooBusy."""
         size = len(call.exchange.request.body)
-        if not self._room.enter(payer.name, cluster, size):
+        if not self._room_of(call).enter(payer.name, cluster, size):
             raise self._rejection(label, call, payer, "queue-full")
         return size
 

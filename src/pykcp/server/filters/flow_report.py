@@ -21,15 +21,17 @@ Counts = Callable[[str], tuple[int, int, int]]
 def report(
     meter: CostMeter,
     levels: Sequence[PriorityLevel],
-    room: WaitingRoom,
+    rooms: Sequence[WaitingRoom],
     watches: tuple[Mapping[str, int], Mapping[str, int]],
 ) -> str:
     now = time.perf_counter()
     watches_of_users, watches_of_clusters = watches
     users = "several callers use" if meter.is_contended() else "at most one caller uses"
+    requests = sum(room.requests for room in rooms)
+    octets = sum(room.octets for room in rooms)
     lines = [
         f"background: {len(meter.background)} requests held, {users} the loop",
-        f"waiting in all: {room.requests} requests, {room.octets} bytes",
+        f"waiting in all: {requests} requests, {octets} bytes",
     ]
     lines += [
         f"{level.name}: {level.queue.running} of {level.queue.limits.seats} seats taken, "
@@ -40,11 +42,13 @@ def report(
 
     def of_user(name: str) -> tuple[int, int, int]:
         seats = sum(queue.seats_of_user(name) for queue in queues)
-        return seats, room.of_user(name), watches_of_users.get(name, 0)
+        waiting = sum(room.of_user(name) for room in rooms)
+        return seats, waiting, watches_of_users.get(name, 0)
 
     def of_cluster(name: str) -> tuple[int, int, int]:
         seats = sum(queue.seats_of_cluster(name) for queue in queues)
-        return seats, room.of_cluster(name), watches_of_clusters.get(name, 0)
+        waiting = sum(room.of_cluster(name) for room in rooms)
+        return seats, waiting, watches_of_clusters.get(name, 0)
 
     lines += _table("callers", meter.users, now, of_user)
     lines += _table("logical clusters", meter.clusters, now, of_cluster)

@@ -8,9 +8,13 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True)
 class RoomLimits:
     requests: int = 256
-    """Of one user, over all clusters; of one cluster four times, in all 32 times as many."""
+    """Of one user, over all clusters."""
     octets: int = 128 << 20
     """Of all bodies that wait; of one user a quarter, of one cluster half."""
+    of_cluster: int = 4
+    """How many times as many requests of one cluster may wait."""
+    in_all: int = 32
+    """How many times as many in all."""
 
 
 class WaitingRoom:
@@ -30,8 +34,8 @@ class WaitingRoom:
         of_cluster = self._clusters.get(cluster, (0, 0))
         if (
             of_user[0] >= limits.requests
-            or of_cluster[0] >= 4 * limits.requests
-            or self.requests >= 32 * limits.requests
+            or of_cluster[0] >= limits.of_cluster * limits.requests
+            or self.requests >= limits.in_all * limits.requests
             or of_user[1] + size > limits.octets // 4
             or of_cluster[1] + size > limits.octets // 2
             or self.octets + size > limits.octets

@@ -127,6 +127,21 @@ async def test_whoever_goes_away_with_a_seat_just_given_passes_it_on() -> None:
     assert queue.is_idle
 
 
+async def test_a_thousand_watches_may_begin_at_once_and_other_requests_still_wait() -> None:
+    flow, first = _flow(watches=1000), Work()
+    running = _start(flow, _call(), first)
+    await _settled()
+    works = [Work() for _ in range(1000)]
+    watches = [_start(flow, _call("watch=true"), work) for work in works]
+    other = Work()
+    listing = _start(flow, _call(), other)
+    for work in (first, other, *works):
+        work.end.set()
+    await asyncio.gather(running, listing, *watches)
+    assert flow._room.is_empty
+    assert flow._watch_room.is_empty
+
+
 async def test_a_failure_gives_the_seat_back() -> None:
     flow = _flow()
 
