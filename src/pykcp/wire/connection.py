@@ -17,6 +17,7 @@ import ssl
 from time import perf_counter
 from typing import Protocol, cast
 
+from pykcp.wire import gathering
 from pykcp.wire.http1.driver import Http1Driver
 from pykcp.wire.http2.driver import Http2Driver
 from pykcp.wire.http2.frames import PREFACE
@@ -78,6 +79,10 @@ class Driver(Protocol):
         """Whether there is nothing to write and no reason to close."""
 
     @property
+    def has_news(self) -> bool:
+        """Whether the last input was more than window updates."""
+
+    @property
     def unsent(self) -> int:
         """Octets of answers that wait."""
 
@@ -133,6 +138,10 @@ class Connection(asyncio.Protocol):
         self._load_at = 0.0
         self._is_reading = True
         self._wants_reading = True
+        self._is_gathering = False
+        """Window updates are left in the socket until some have gathered there."""
+        self._lull = (0.0, 0)
+        """Since when, and in how many turns, there has been nothing but window updates."""
         self._written = 0
         self._held = 0
         """Octets in the transport's buffer that are on the hub's account."""
@@ -209,9 +218,28 @@ class Connection(asyncio.Protocol):
             if driver.is_quiet and not self.is_paused and not self.is_closing:
                 # Mostly window updates of a client with watches: there is nothing to flush.
                 self.is_flush_due = self._is_urgent = False
+                if not driver.has_news:
+                    self._gather()
                 if self._tls is None or not self._tls.has_output:
                     return
         self.flush()
+
+    def _gather(self) -> None:
+        """Read less often if there is nothing but window updates."""
+        now = perf_counter()
+        since, turns = self._lull
+        if now - since > gathering.SECONDS:
+            self._lull = (now, 1)
+        elif turns < gathering.TURNS:
+            self._lull = (since, turns + 1)
+        elif not self._is_gathering:
+            self._is_gathering = True
+            self.hub.gathering.add(self._end_gathering)
+            self._set_reading()
+
+    def _end_gathering(self) -> None:
+        self._is_gathering = False
+        self._set_reading()
 
     def _end_turn(self, started: float) -> None:
         """Account for the time of a turn, and ask for another one."""
@@ -422,7 +450,12 @@ class Connection(asyncio.Protocol):
                 self.catch_up_soon()
 
     def _set_reading(self) -> None:
-        should = self._wants_reading and not self.is_paused and len(self._raw) <= _KEPT
+        should = (
+            self._wants_reading
+            and not self.is_paused
+            and not self._is_gathering
+            and len(self._raw) <= _KEPT
+        )
         if should == self._is_reading or self.is_closing:
             return
         self._is_reading = should
@@ -450,7 +483,7 @@ class Connection(asyncio.Protocol):
             # Closing with octets unread would reset the connection and destroy the answer on its
             # way, so only our half is closed for a moment.
             self._wants_reading = True
-            self.is_paused = False
+            self.is_paused = self._is_gathering = False
             self._raw = b""
             self._set_reading()
         self.is_closing = True

@@ -12,6 +12,7 @@ from pykcp.aio.memory import Trimmer
 from pykcp.aio.owner import spawn
 from pykcp.wire.answer_ids import AnswerIds
 from pykcp.wire.exchange import Application, Exchange, Header, IncomingRequest, PeerInfo
+from pykcp.wire.gathering import Gathering
 from pykcp.wire.http1.head import HeadWriter
 from pykcp.wire.http2.hpack import HeaderEncoder
 from pykcp.wire.http2.huffman import Huffman
@@ -165,6 +166,7 @@ class ConnectionHub:
         self._trimming: asyncio.Future[None] | None = None
         self.lane = Lane(loop)
         self.handshakes = Handshakes(self.lane)
+        self.gathering = Gathering(loop)
         self.busy_since = self.busy_until = 0.0
         """Since when input has been worked on without a pause, and until when."""
         self.tasks: set[asyncio.Task[None]] = set()

@@ -20,6 +20,7 @@ class SwitchedDriver(AnswerStream):
 
     protocol = "HTTP/1.1"
     is_quiet = False
+    has_news = True
 
     def __init__(self, connection: Connection, hub: ConnectionHub, exchange: Http1Exchange) -> None:
         super().__init__()

@@ -23,6 +23,7 @@ import ctypes
 import logging
 import ssl
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from pykcp.wire.settings import TLSSettings
 _log = logging.getLogger(__name__)
 
 _RECORD = 16384
+_SMALL_RECORD = 512
 _CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
 """For TLS 1.2: the suites allowed by HTTP/2 (RFC 9113, appendix A); all of TLS 1.3 are allowed."""
 
@@ -168,7 +170,15 @@ class TLSSession:
     With a `server_name` it is the client's side, and `start` comes first.
     """
 
-    __slots__ = ("_incoming", "_outgoing", "_session", "has_handshaken", "is_ended")
+    __slots__ = (
+        "_incoming",
+        "_outgoing",
+        "_read_record",
+        "_session",
+        "_write_records",
+        "has_handshaken",
+        "is_ended",
+    )
 
     def __init__(self, context: ssl.SSLContext, server_name: str | None = None) -> None:
         self._incoming = ssl.MemoryBIO()
@@ -179,6 +189,10 @@ class TLSSession:
             server_side=server_name is None,
             server_hostname=server_name,
         )
+        # The methods of `ssl.SSLObject` only call these, which takes time for every record.
+        inner: Any = self._session._sslobj  # type: ignore[attr-defined]
+        self._read_record: Callable[[int], bytes] = inner.read
+        self._write_records: Callable[[bytes], int] = inner.write
         self.has_handshaken = False
         self.is_ended = False
         """The other side has said that it will send no more."""
@@ -202,14 +216,14 @@ class TLSSession:
 
     def _read(self) -> bytes:
         session, incoming = self._session, self._incoming
-        read = session.read
+        read = self._read_record
         pieces: list[bytes] = []
         is_cut = False
         try:
-            while (size := incoming.pending) or is_cut:
-                # A read takes a record, which is shorter than its octets: small ones need little
-                # room. It is cut if OpenSSL had the first part of it from an earlier call.
-                size = size if 0 < size < _RECORD else _RECORD
+            while is_cut or incoming.pending:
+                # A read takes a record or, if there is no room for it, the first part of it. Most
+                # are small, and room for a large one costs more than reading a small one.
+                size = _RECORD if is_cut else _SMALL_RECORD
                 piece = read(size)
                 is_cut = len(piece) == size and session.pending() > 0
                 if not piece:
@@ -224,7 +238,7 @@ class TLSSession:
 
     def send(self, data: bytes) -> bytes:
         """What the socket is to send for that."""
-        self._session.write(data)
+        self._write_records(data)
         return self._outgoing.read()
 
     def take_output(self) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -97,6 +98,18 @@ async def test_pipelining_keeps_the_order(serve: Any, connect: Any):
         (200, b"slow\n"),
         (200, b"hello\n"),
     ]
+
+
+@pytest.mark.parametrize("method", [b"get", b"Get", b"WATCH", b"x"])
+async def test_odd_methods_octet_by_octet(serve: Any, connect: Any, hello: Any, method: bytes):
+    """The application sees them, however they arrive and whatever comes before and behind them."""
+    client = await connect.http1(await serve())
+    for octets in (GET % b"/", (GET % b"/").replace(b"GET", method, 1), GET % b"/"):
+        for octet in octets:
+            client.send(bytes([octet]))
+            await asyncio.sleep(0)
+        assert (await answer(client))[2] == b"hello\n"
+    assert [request.method.encode() for request in hello.requests] == [b"GET", method, b"GET"]
 
 
 async def test_many_pipelined_requests(serve: Any, connect: Any, hello: Any):

@@ -296,6 +296,22 @@ async def test_backlog_of_a_slow_reader(serve: Any, connect: Any, hello: Any):
     assert stream.backlog == 0
 
 
+async def test_requests_among_window_updates(serve: Any, connect: Any, hello: Any):
+    """A client with many watches is read less often, but everything that it sends is."""
+    client = await connect.raw(await serve())
+    client.request(1, "/watch")
+    await hello.wait_for_streams(1)
+    for number in range(3, 43, 2):
+        for _ in range(10):
+            client.send(frames.window_update(0, 4096) + frames.window_update(1, 4096))
+            await asyncio.sleep(0)
+        client.request(number)
+        assert await client.answer(number) == (200, b"hello\n")
+    client.send(frames.window_update(0, 4096))
+    client.send(frames.frame(frames.RST_STREAM, 0, 1, b"\0\0\0\x08"))
+    await hello.wait_for("closed")
+
+
 async def test_client_breaks_off(serve: Any, connect: Any, hello: Any):
     """The handler's task is cancelled, the connection goes on."""
     client = await connect.h2(await serve())

@@ -44,6 +44,8 @@ _STANDARD_METHODS = frozenset(b"GET HEAD POST PUT PATCH DELETE OPTIONS CONNECT T
 _STAND_IN = b"PURGE"
 """A method that the parser knows, in the place of one that it does not."""
 _ODD_REQUEST = re.compile(rb"([!#$%&'*+\-.^_`|~0-9A-Za-z]{1,24}) /[^\r\n]* HTTP/1\.[01]\r?\n")
+_ODD_BEGINNING = re.compile(rb"([!#$%&'*+\-.^_`|~0-9A-Za-z]{1,24})( [^\r\n]*\r?)?")
+"""What may become such a line."""
 
 _SPENT = httptools.HttpRequestParser(object())
 """The parser of a connection that is lost. Its own knows the driver: both, and all that they hold,
@@ -55,6 +57,7 @@ class Http1Driver:
 
     protocol = "HTTP/1.1"
     is_quiet = False
+    has_news = True
     """Input is a request nearly always, which is answered."""
 
     def __init__(self, connection: Connection, hub: ConnectionHub) -> None:
@@ -90,6 +93,8 @@ class Http1Driver:
         self._has_had_request = False
         self._odd_method = ""
         """The method of the request in progress, if the parser does not know it."""
+        self._beginning = b""
+        """The first line of a request, until it is complete, if its method is or may be odd."""
         self._sent = 0
         self._progress = Progress()
 
@@ -237,8 +242,13 @@ class Http1Driver:
     # -- parsing -------------------------------------------------------------------------------
 
     def _feed(self, data: bytes) -> None:
-        if not self._is_in_head and self._receiving is None:
+        if self._beginning or (not self._is_in_head and self._receiving is None):
             self._since = self.hub.loop.time()
+            data, self._beginning = self._beginning + data, b""
+            self._is_in_head = _is_odd_beginning(data)
+            if self._is_in_head:
+                self._beginning = data
+                return
             self._note_odd_method(data)
             if self._odd_method:
                 data = _STAND_IN + data[len(self._odd_method) :]
@@ -395,3 +405,9 @@ class Http1Driver:
         self.connection.set_reading(True)
         if held:
             self.hub.loop.call_soon(self.connection.feed, held)
+
+
+def _is_odd_beginning(data: bytes) -> bool:
+    """Whether the rest of the first line has to be seen before the parser may see any of it."""
+    found = _ODD_BEGINNING.fullmatch(data) if len(data) <= _PIECE else None
+    return found is not None and (found[2] is None or found[1] not in _STANDARD_METHODS)

@@ -30,7 +30,7 @@ from pykcp.wire.http2.sending import LARGEST_FRAME_SENT, NoAccount, SendQueue, U
 from pykcp.wire.rate import Bucket
 
 _SETTINGS_ACK = frames.frame(SETTINGS, ACK, 0)
-_SMALL_INCREMENT = 256
+SMALL_INCREMENT = 256
 """A client that gives back each event's octets one by one stays above this."""
 
 
@@ -119,7 +119,7 @@ class Control(SendQueue):
                 raise StreamFault(stream_id, PROTOCOL_ERROR, "window increment of zero")
             elif stream.window + increment > MAX_WINDOW:
                 raise StreamFault(stream_id, FLOW_CONTROL_ERROR, "window too large")
-        if increment < _SMALL_INCREMENT:
+        if increment < SMALL_INCREMENT:
             # Windows opened a few octets at a time make us send as many frames.
             self._count_idle_frame()
         if stream is not None:

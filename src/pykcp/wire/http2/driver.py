@@ -89,6 +89,10 @@ class Http2Driver:
         return not (machine.out or machine.ready or machine.is_going_away or machine.is_failed)
 
     @property
+    def has_news(self) -> bool:
+        return self.machine.has_news
+
+    @property
     def has_unread_input(self) -> bool:
         return self.machine.is_failed
 

@@ -51,6 +51,8 @@ MAX_MAX_FRAME: Final = 2**24 - 1
 
 HEADER: Final = struct.Struct(">IBI")
 """Nine octets: length and type (as one number), flags, stream."""
+WINDOW_FRAME: Final = struct.Struct(">IBII")
+"""A whole WINDOW_UPDATE frame: its header, and the increment."""
 SETTING: Final = struct.Struct(">HI")
 U32: Final = struct.Struct(">I")
 TWO_U32: Final = struct.Struct(">II")

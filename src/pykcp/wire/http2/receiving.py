@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Mapping
 from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
 from pykcp.wire.http2 import frames
-from pykcp.wire.http2.control import Control, Limits, check_priority
+from pykcp.wire.http2.control import SMALL_INCREMENT, Control, Limits, check_priority
 from pykcp.wire.http2.events import BodyReceived, Event, StreamState
 from pykcp.wire.http2.frames import (
     ACK,
@@ -49,7 +49,8 @@ _OVERSIZE_COST = 100
 _WINDOW_UPDATE = 4 << 8 | frames.WINDOW_UPDATE
 """Length and type of such a frame."""
 _unpack_header = frames.HEADER.unpack_from
-_unpack_u32 = frames.U32.unpack_from
+_unpack_windows = frames.WINDOW_FRAME.iter_unpack
+_WINDOW_FRAME_SIZE = frames.WINDOW_FRAME.size
 
 MessageHead = TypeVar("MessageHead")
 """What a side makes of the header fields of the messages that it receives."""
@@ -107,6 +108,8 @@ class Receiving(Control, Generic[MessageHead]):
         self._partial_since = now
         self.is_behind = False
         """Octets wait that `receive` had no time for: call it again, perhaps with nothing."""
+        self.has_news = True
+        """The last input was more than window updates."""
         self._receive_window = settings.connection_window
         self._received = 0
 
@@ -185,6 +188,9 @@ class Receiving(Control, Generic[MessageHead]):
         if self._decoding is not None:
             self._decode_step()
         self.is_behind = False
+        if self._partial is None and self._has_settings and not self._decoding:
+            position = self._receive_windows(data, position)
+        self.has_news = position < size
         while size - position >= 9:
             if not left or self._decoding is not None:
                 self.is_behind = True
@@ -199,11 +205,7 @@ class Receiving(Control, Generic[MessageHead]):
                 break
             stream_id &= MAX_STREAM_ID
             try:
-                if word == _WINDOW_UPDATE and self._partial is None and self._has_settings:
-                    # Go's clients send two for every few events of a watch.
-                    self._on_increment(stream_id, _unpack_u32(data, position + 9)[0] & MAX_WINDOW)
-                else:
-                    self._on_frame(word & 0xFF, flags, stream_id, data[position + 9 : end])
+                self._on_frame(word & 0xFF, flags, stream_id, data[position + 9 : end])
             except StreamFault as fault:
                 self._fail_stream(fault)
             position = end
@@ -213,6 +215,33 @@ class Receiving(Control, Generic[MessageHead]):
             self._buffer = data[position:]
             if position or not was_waiting:
                 self._partial_since = self._now
+
+    def _receive_windows(self, data: bytes, position: int) -> int:
+        """Take window updates at the beginning of the input; where the rest begins.
+
+        Go's clients send two for every few events of a watch, and nothing else.
+        """
+        end = len(data) - (len(data) - position) % _WINDOW_FRAME_SIZE
+        streams = self.streams
+        for word, _flags, stream_id, increment in _unpack_windows(memoryview(data)[position:end]):
+            if word != _WINDOW_UPDATE:
+                break
+            position += _WINDOW_FRAME_SIZE
+            stream = streams.get(stream_id)
+            sender = self if not stream_id else stream
+            if sender is None or not SMALL_INCREMENT <= increment <= MAX_WINDOW - sender.window:
+                self._on_window(stream_id, increment)
+            elif stream is None or not stream.pending_size:
+                sender.window += increment
+            else:
+                self.widen(stream, increment)
+        return position
+
+    def _on_window(self, stream_id: int, increment: int) -> None:
+        try:
+            self._on_increment(stream_id & MAX_STREAM_ID, increment & MAX_WINDOW)
+        except StreamFault as fault:
+            self._fail_stream(fault)
 
     def _receive_preface(self, data: bytes) -> int:
         missing = self._preface_missing

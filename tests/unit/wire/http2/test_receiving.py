@@ -209,6 +209,35 @@ def test_closed_streams(wire: Any):
     assert wire.feed(wire.headers(3)) == [f"ConnectionFailed {frames.PROTOCOL_ERROR}"]
 
 
+@pytest.mark.parametrize(
+    ("more", "has_news"),
+    [
+        (b"", False),
+        (PING, True),
+        (window_update(1, 4096)[:12], True),
+        (window_update(1, 1), False),
+    ],
+)
+def test_window_updates_are_told_from_the_rest(wire: Any, more: bytes, has_news: bool):
+    """Nothing but window updates: the connection may wait for some more of them."""
+    stream = wire.request(1)
+    before = wire.machine.window, stream.window
+    updates = 200 * (window_update(0, 5000) + window_update(1, 4096))
+    assert wire.feed(updates + more) == []
+    widened = wire.machine.window - before[0], stream.window - before[1]
+    assert widened == (200 * 5000, 200 * 4096 + (len(more) == 13))
+    assert wire.machine.has_news == has_news
+
+
+def test_window_updates_before_a_request_and_behind_it(wire: Any):
+    updates = window_update(0, 5000)
+    octets = updates + wire.headers(1) + updates + window_update(1, 300) + PING
+    assert wire.feed(octets) == ["RequestReceived 1 GET / complete"]
+    assert wire.machine.window == frames.DEFAULT_WINDOW + 10_000
+    assert wire.machine.streams[1].window == frames.DEFAULT_WINDOW + 300
+    assert wire.sent() == ["PING ACK"]
+
+
 def test_headers_on_a_closed_stream(wire: Any):
     """A second request on a used stream is an error of the connection."""
     wire.machine.send_headers(wire.request(1), b"\x88", ends=True)
