@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
+from typing import Any
 from urllib.parse import quote
 
 import msgspec
@@ -57,12 +58,13 @@ class RouteLookup:
         if task is None:
             task = self._under_way[path] = spawn(self._look_up(path), "route lookup")
             task.add_done_callback(lambda done: self._finish(path, done))
-        return await asyncio.shield(task)  # other requests wait for the same answer
+        answer = asyncio.shield(task)  # other requests wait for the same answer
+        answer.add_done_callback(_look_at)
+        return await answer
 
     def _finish(self, path: str, task: asyncio.Task[ClusterRoute]) -> None:
         del self._under_way[path]
-        if not task.cancelled():
-            task.exception()  # it was raised where it is awaited, if anywhere
+        _look_at(task)
 
     async def _look_up(self, path: str) -> ClusterRoute:
         enough = min(path.count(":"), clusters.MAX_DEPTH) + 2
@@ -127,8 +129,9 @@ class RouteLookup:
                         self._table.learn(answer)
                         return answer
         finally:
-            for task in waiting:
+            for task in tasks:
                 task.cancel()
+                task.add_done_callback(_look_at)
         if by_path is not None:
             self._table.learn(by_path, min(missing, default=""))
             return by_path
@@ -152,3 +155,9 @@ class RouteLookup:
         if response.status != 200:
             raise error_of(response.status, body)
         return decode_answer(body)
+
+
+def _look_at(done: asyncio.Future[Any]) -> None:
+    """An error is raised where the result is awaited, if anywhere: when the proxy stops, no more."""
+    if not done.cancelled():
+        done.exception()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from types import SimpleNamespace
 from typing import Any
 
@@ -67,3 +68,27 @@ def test_a_cluster_that_never_rests_is_not_an_unknown_one(monkeypatch: pytest.Mo
 def test_a_cluster_that_no_shard_has_is_unknown() -> None:
     with pytest.raises(UnknownCluster):
         find(0, has_it=False)
+
+
+def test_a_request_that_ended_before_its_lookup_failed_leaves_no_error_behind() -> None:
+    """As when the proxy stops."""
+    noted: list[dict[str, Any]] = []
+
+    async def run() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: noted.append(context))
+        table = RouteTable(lambda shard: True)
+        shard: Any = OneShard(table, 0, has_it=False)
+        directory: Any = SimpleNamespace(names=lambda: ["a", "b"], name_of=lambda name: name)
+        request = RouteLookup(table, directory, shard).find(NAME)
+        request.send(None)
+        request.close()  # nothing waits for the answer any more
+        del request
+        lookups = asyncio.all_tasks() - {asyncio.current_task()}
+        await asyncio.wait(lookups)
+        del lookups
+        gc.collect()
+        await asyncio.sleep(0)
+
+    asyncio.run(run())
+    assert noted == []
