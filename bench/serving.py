@@ -1,88 +1,39 @@
 """How the gets of a shard grow with its processes (`--serving-processes`).
 
-    python bench/serving.py [--processes 1 2] [--seconds 5] [--connections 16] [--requests 4]
+    python bench/serving.py [--processes 1 2] [--seconds 5] [--connections 4] [--requests 16]
 
-Each connection keeps some requests under way, always of the same object of 1.5 KB. Printed are the
-gets per second, the CPU time of all serving processes per get, and how evenly they share the work.
+The client is `h2load` (package `nghttp2-client`), the cheapest there is: it always asks for the
+same object of 1.5 KB, some requests at a time on each connection. Printed are the gets per second,
+the CPU time of all serving processes and of the client per get, and how evenly the processes share
+the work.
 
 The client needs a part of the machine, too: with as many processes as cores the gets per second are
-limited by both together (`most`, if nothing else runs). `capacity` is what the processes would serve with a core each, by the CPU
-time that the busiest one spends.
+limited by both together (`most`, if nothing else runs). `capacity` is what the processes would
+serve with a core each, by the CPU time that the busiest one spends.
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import os
-import ssl
-import time
+import re
+import resource
+import subprocess
+import sys
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import hpack
-import uvloop
 from target import processes_cpu
 
 from pykcp.testing.processes import wait_for_processes
 from pykcp.testing.server import ServerProcess, server
-from pykcp.wire.http2 import frames
 
 PATH = "/clusters/root/api/v1/namespaces/default/configmaps/measured"
-
-
-class Getter(asyncio.Protocol):
-    """Sends the same few requests again and again; encodes nothing while it measures."""
-
-    def __init__(self, token: str, requests: int) -> None:
-        headers = [
-            (":method", "GET"),
-            (":scheme", "https"),
-            (":authority", "localhost"),
-            (":path", PATH),
-            ("accept", "application/json"),
-            ("authorization", f"Bearer {token}"),
-        ]
-        encoder = hpack.Encoder()
-        # The first one puts the headers into the table of the connection, all others refer to it.
-        self._first, self._block = encoder.encode(headers), encoder.encode(headers)
-        self._requests, self._waiting = requests, 0
-        self._next_id, self._buffer = 1, b""
-        self.count = self.errors = 0
-        self.is_running = True
-
-    def connection_made(self, transport: Any) -> None:
-        self.transport = transport
-        hello = frames.settings({frames.SETTINGS_INITIAL_WINDOW_SIZE: 2**31 - 1})
-        transport.write(frames.PREFACE + hello + frames.window_update(0, 2**31 - 65536))
-        self._send(self._first)
-
-    def _send(self, first: bytes) -> None:
-        sent = []
-        for block in (first, *(self._block,) * (self._requests - 1)):
-            sent.append(frames.frame(frames.HEADERS, 5, self._next_id, block))
-            self._next_id += 2
-        self._waiting = self._requests
-        self.transport.write(b"".join(sent))
-
-    def data_received(self, data: bytes) -> None:
-        data = self._buffer + data
-        position, size = 0, len(data)
-        while size - position >= 9:
-            word, flags, _ = frames.HEADER.unpack_from(data, position)
-            end = position + 9 + (word >> 8)
-            if end > size:
-                break
-            kind = word & 0xFF
-            if kind == frames.HEADERS:
-                self.errors += data[position + 9] != 0x88  # :status 200, in HPACK's static table
-            if kind <= frames.HEADERS and flags & frames.END_STREAM:
-                self._waiting -= 1
-                self.count += 1
-            position = end
-        self._buffer = data[position:]
-        if not self._waiting and self.is_running:
-            self._send(self._block)
+_WARM_UP = 20_000
+_WINDOW = "30"
+"""Bits of the flow-control windows of the client: it never has to open them."""
+_FINISHED = re.compile(r"finished in \S+, ([\d.]+) req/s").search
+_SUCCEEDED = re.compile(r"status codes: (\d+) 2xx").search
 
 
 class Measured(NamedTuple):
@@ -105,38 +56,43 @@ class Measured(NamedTuple):
         return (os.cpu_count() or 1) * 1e6 / (self.cpu + self.client)
 
 
-async def load(shard: ServerProcess, options: argparse.Namespace) -> Measured:
+def load(shard: ServerProcess, count: int, options: argparse.Namespace) -> Measured:
     access = shard.client().access
-    context = ssl.create_default_context(cadata=access.ca)
-    context.set_alpn_protocols(["h2"])
-    loop = asyncio.get_running_loop()
-    getters = []
-    for _ in range(options.connections):
-        _, getter = await loop.create_connection(
-            lambda: Getter(access.token, options.requests), access.host, access.port, ssl=context
-        )
-        getters.append(getter)
-    await asyncio.sleep(options.warm_up)
     pids = serving_pids(shard.pid)
     before = {pid: processes_cpu([pid]) for pid in pids}
-    counted, began = sum(each.count for each in getters), time.perf_counter()
-    client = time.process_time()
-    await asyncio.sleep(options.seconds)
-    wall, client = time.perf_counter() - began, time.process_time() - client
-    counted = sum(each.count for each in getters) - counted
-    spent = [processes_cpu([pid]) - before[pid] for pid in pids]
-    for each in getters:
-        each.is_running = False
-        each.transport.close()
-    assert counted, "nothing was answered"
-    assert not sum(each.errors for each in getters), "not all were answered with 200"
-    cpu = sum(spent) / counted * 1e6
-    return Measured(counted / wall, cpu, client / counted * 1e6, max(spent) / sum(spent))
+    client = _client_cpu()
+    command = [
+        "h2load", f"-n{count}", f"-c{options.connections}", f"-m{options.requests}",
+        f"-w{_WINDOW}", f"-W{_WINDOW}", "-Haccept: application/json",
+        f"-Hauthorization: Bearer {access.token}", f"https://{access.host}:{access.port}{PATH}",
+    ]  # fmt: skip
+    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    client = _client_cpu() - client
+    finished, succeeded = _FINISHED(text), _SUCCEEDED(text)
+    assert finished is not None, text
+    assert succeeded is not None, text
+    assert int(succeeded[1]) == count, text
+    spent = [processes_cpu([pid]) - before[pid] for pid in pids if _is_there(pid)]
+    total = sum(spent)
+    return Measured(
+        float(finished[1]), total / count * 1e6, client / count * 1e6, max(spent) / total
+    )
+
+
+def _client_cpu() -> float:
+    """Of all clients that have ended; the servers go on."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def serving_pids(writer: int) -> list[int]:
     children = Path(f"/proc/{writer}/task/{writer}/children").read_text().split()
     return [writer, *map(int, children)]
+
+
+def _is_there(pid: int) -> bool:
+    """Processes for large requests end when there are none."""
+    return Path(f"/proc/{pid}").exists()
 
 
 def measure(processes: int, options: argparse.Namespace) -> Measured:
@@ -146,21 +102,21 @@ def measure(processes: int, options: argparse.Namespace) -> Measured:
         body = {"metadata": {"name": "measured"}, "data": {"text": "x" * 1200}}
         made = shard.client(cluster="root").post("/api/v1/namespaces/default/configmaps", body)
         assert made.status == 201, made
-        return uvloop.run(load(shard, options))
+        first = load(shard, _WARM_UP, options)
+        return load(shard, int(first.gets * options.seconds), options)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--processes", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--seconds", type=float, default=5.0)
-    parser.add_argument("--warm-up", type=float, default=1.0)
-    parser.add_argument("--connections", type=int, default=16)
-    parser.add_argument("--requests", type=int, default=4)
+    parser.add_argument("--connections", type=int, default=4)
+    parser.add_argument("--requests", type=int, default=16)
     options = parser.parse_args()
     print(f"{os.cpu_count()} cores; {options.connections} connections x {options.requests} gets")
     print(
         f"{'processes':>9} {'gets/s':>9} {'ratio':>6} {'µs CPU/get':>11} {'client':>7}"
-        f" {'most':>9} {'capacity':>9} {'ratio':>6}"
+        f" {'busiest':>8} {'most':>9} {'capacity':>9} {'ratio':>6}"
     )
     first: Measured | None = None
     for processes in options.processes:
@@ -168,10 +124,11 @@ def main() -> None:
         first = first or found
         print(
             f"{processes:9} {found.gets:9,.0f} {found.gets / first.gets:6.2f} {found.cpu:11.1f}"
-            f" {found.client:7.1f} {found.most:9,.0f} {found.capacity:9,.0f} {found.capacity / first.capacity:6.2f}",
+            f" {found.client:7.1f} {found.share:8.0%} {found.most:9,.0f} {found.capacity:9,.0f}"
+            f" {found.capacity / first.capacity:6.2f}",
             flush=True,
         )
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

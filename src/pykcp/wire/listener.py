@@ -40,6 +40,8 @@ class Listener:
         self._hub: ConnectionHub | None = None
         self._server: asyncio.Server | None = None
         self._private: asyncio.Server | None = None
+        self._adopting = 0
+        """Connections that were handed over a moment ago."""
         self.port = 0
         """The port listened on, once started."""
 
@@ -91,6 +93,7 @@ class Listener:
         if hub.is_draining:
             accepted.close()
             return
+        self._adopting += 1
         task = spawn(self._adopt(hub, accepted), "adopt-connection")
         hub.tasks.add(task)
         task.add_done_callback(hub.tasks.discard)
@@ -100,6 +103,8 @@ class Listener:
             await hub.loop.connect_accepted_socket(self._connection, accepted)
         except OSError:  # the client has gone already
             accepted.close()
+        finally:
+            self._adopting -= 1
 
     def _connection(self) -> Connection:
         assert self._hub is not None
@@ -119,7 +124,8 @@ class Listener:
 
     @property
     def connection_count(self) -> int:
-        return len(self._hub.connections) if self._hub is not None else 0
+        """With those that were handed over and are about to be open."""
+        return len(self._hub.connections) + self._adopting if self._hub is not None else 0
 
     @property
     def refused(self) -> int:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import itertools
 import pathlib
 import random
+import re
+import socket
 import time
+from contextlib import ExitStack
 from dataclasses import replace
 
 import pytest
@@ -13,6 +16,7 @@ import pytest
 from pykcp.auth.certificates import KeyPair, issue_client
 from pykcp.testing.client import TestClient, eventually
 from pykcp.testing.clusters import make_cluster
+from pykcp.testing.processes import read_metrics
 from pykcp.testing.server import ServerProcess
 from pykcp.types import Object
 
@@ -194,3 +198,26 @@ def test_every_answer_has_one_audit_id(everywhere: Clients) -> None:
         for answer in (client.get(MAPS), client.post(MAPS, config_map("nameless" * 100))):
             assert len(answer.header_all("Audit-Id")) == 1
             assert len(answer.header_all("Date")) == 1
+
+
+def test_connections_that_come_at_once_are_spread(shard: ServerProcess, clients: Clients) -> None:
+    """A client that opens several connections does so faster than they are served."""
+    before = open_connections(shard)
+    address = (shard.client().access.host, shard.port)
+    with ExitStack() as opened:
+        for _ in range(3 * len(clients)):
+            opened.enter_context(socket.create_connection(address))
+
+        def opened_since() -> list[int]:
+            now = open_connections(shard)
+            return [now[name] - before.get(name, 0) for name in sorted(now)]
+
+        eventually(lambda: sum(opened_since()) >= 3 * len(clients))
+        assert max(opened_since()) <= 5, "most of them went to one process"
+
+
+def open_connections(shard: ServerProcess) -> dict[str, int]:
+    found = re.findall(
+        r'^pykcp_connections\{process="([^"]+)"\} (\d+)', read_metrics(shard), re.MULTILINE
+    )
+    return {name: int(count) for name, count in found}
