@@ -285,3 +285,31 @@ def test_watch_begins_with_a_long_list(large: TestClient) -> None:
     lines = large.get(CONFIGMAPS, **query).body.splitlines()
     found = [json.loads(line)["object"]["metadata"]["name"] for line in lines]
     assert found == [f"m{number:02}" for number in range(40)]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api/v1/namespaces",
+        "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+        ALL_LEASES,
+        f"{ALL_LEASES}?fieldSelector=metadata.namespace%3Ddefault",
+    ],
+)
+def test_pages_together_are_the_list(cluster: TestClient, path: str) -> None:
+    """With and without a namespace; the namespace in the path, in a selector or in neither."""
+    for name in ("a", "b", "c"):
+        cluster.post("/api/v1/namespaces", {"metadata": {"name": f"page-{name}"}})
+        role = {"metadata": {"name": f"page-{name}"}, "rules": []}
+        cluster.post("/apis/rbac.authorization.k8s.io/v1/clusterroles", role)
+        make(cluster, f"page-{name}")
+    whole = names(cluster.get(path).json)
+    assert len(whole) >= 3
+    joint = "&" if "?" in path else "?"
+    page = cluster.get(f"{path}{joint}limit=1").json
+    found = names(page)
+    while token := page["metadata"].get("continue"):
+        page = cluster.get(f"{path}{joint}limit=1&continue={token}").json
+        assert names(page)
+        found += names(page)
+    assert found == whole

@@ -58,18 +58,12 @@ async def list_objects(
     if options.not_older_than > store.revision:
         raise too_large_revision(options.not_older_than, store.revision)
     selection = options.selection
-    if (
-        selection.namespace
-        and not namespace
-        and resource.namespaced
-        and not is_wildcard(ctx.cluster)
-    ):
-        namespace = selection.namespace
+    namespace = _listed_namespace(resource, ctx.cluster, namespace, selection)
     if selection.name and not is_wildcard(ctx.cluster) and (namespace or not resource.namespaced):
         return await _converted(resource, _list_one(resource, ctx, namespace, selection))
     if resource.all_identities:
         return await _list_all_identities(resource, options)
-    prefix = range_prefix(resource.prefix, ctx.cluster, namespace if resource.namespaced else "")
+    prefix = range_prefix(resource.prefix, ctx.cluster, namespace)
     query = Query(
         prefix=prefix,
         after=options.after,
@@ -80,13 +74,33 @@ async def list_objects(
         count_remaining=options.limit > 0 and selection.selects_all,
         max_bytes=max_bytes,
     )
+    base = token_base(resource, ctx.cluster, namespace, selection)
     try:
         page = await store.list(query)
     except Compacted as error:
-        raise _expired(prefix, options, store.revision) from error
+        raise _expired(base, options, store.revision) from error
     except StoreError as error:
         raise translate(error) from error
-    return await _converted(resource, _listing(page, prefix, options))
+    return await _converted(resource, _listing(page, base, options))
+
+
+def token_base(resource: Resource, cluster: str, namespace: str, selection: Selection) -> str:
+    """The part of a key that continue tokens leave out: what all keys of the list begin with.
+
+    As upstream, the token of a list of objects without a namespace contains only a name.
+    """
+    listed = _listed_namespace(resource, cluster, namespace, selection)
+    prefix = range_prefix(resource.prefix, cluster, listed)
+    return prefix if resource.namespaced or is_wildcard(cluster) else f"{prefix}/"
+
+
+def _listed_namespace(
+    resource: Resource, cluster: str, namespace: str, selection: Selection
+) -> str:
+    """The namespace of the URL, or that of the field selector."""
+    if not resource.namespaced:
+        return ""
+    return namespace or ("" if is_wildcard(cluster) else selection.namespace)
 
 
 class Pager:
@@ -168,17 +182,17 @@ def _list_one(
     return Listing(values, revision, "", None)
 
 
-def _listing(page: Page, prefix: str, options: ListOptions) -> Listing:
+def _listing(page: Page, base: str, options: ListOptions) -> Listing:
     revision = options.at or page.revision
-    token = encode_token(revision, page.next_after[len(prefix) :]) if page.next_after else ""
+    token = encode_token(revision, page.next_after[len(base) :]) if page.next_after else ""
     remaining = page.remaining if token else None
     return Listing(page.values, revision, token, remaining, page.next_after)
 
 
-def _expired(prefix: str, options: ListOptions, revision: int) -> Expired:
+def _expired(base: str, options: ListOptions, revision: int) -> Expired:
     if not options.is_continued:
         return Expired("The resourceVersion for the provided list is too old.", details=False)
-    token = encode_token(WHATEVER_IS_NOW, options.after[len(prefix) :])
+    token = encode_token(WHATEVER_IS_NOW, options.after[len(base) :])
     error = Expired(
         "The provided continue parameter is too old to display a consistent list result. You can start a new "
         "list without the continue parameter, or use the continue token in this response to retrieve the "

@@ -15,10 +15,9 @@ import orjson
 
 from pykcp.aio.resting import rest
 from pykcp.machinery.status import BadRequest, FieldError, go_quote
-from pykcp.registry.keys import range_prefix
 from pykcp.registry.resource import Resource
 from pykcp.registry.verbs.continuing import decode_token
-from pykcp.registry.verbs.read import PAGE_BYTES, Listing, ListOptions, Pager
+from pykcp.registry.verbs.read import PAGE_BYTES, Listing, ListOptions, Pager, token_base
 from pykcp.registry.watch.selection import Selection
 from pykcp.server.call import Call, integer
 from pykcp.server.media import negotiation, protobuf_form, transforms
@@ -364,13 +363,11 @@ def _is_uncached(resource: Resource) -> bool:
 
 def _continued(call: Call, token: tuple[int, str], limit: int, selection: Selection) -> ListOptions:
     revision, start = token
-    resource = call.resource
-    namespace = call.info.namespace if resource.namespaced else ""
-    prefix = range_prefix(resource.prefix, call.cluster, namespace)
+    base = token_base(call.resource, call.cluster, call.info.namespace, selection)
     return ListOptions(
         selection,
         limit,
-        after=prefix + start,
+        after=base + start,
         at=max(revision, 0),
         is_continued=True,
     )
