@@ -24,9 +24,31 @@ def _addresses(address: str) -> list[Object]:
     return [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}]
 
 
+_KUBERNETES = (
+    "apps", "autoscaling", "batch", "networking.k8s.io", "policy", "storage.k8s.io",
+    "scheduling.k8s.io", "node.k8s.io", "discovery.k8s.io", "resource.k8s.io",
+    "flowcontrol.apiserver.k8s.io",
+)  # fmt: skip
+"""Kubernetes' groups that definitions may provide here, in Kubernetes' order."""
+_RANKS = {group: rank for rank, group in enumerate(_KUBERNETES)}
+
+
 def group_names(definitions: Sequence[ResourceDefinition]) -> list[str]:
-    """Groups in the order of the definitions, without the core group."""
-    return list(dict.fromkeys(d.group for d in definitions if d.group and d.versions))
+    """Groups by priority, without the core group.
+
+    Clients take the first group that has a short name or kind they look for, so a group must not
+    win because of the names of its resources: the server's own groups come first, then
+    Kubernetes', then kcp's, then all others; by name where nothing else decides.
+    """
+    served = [d for d in definitions if d.group and d.versions]
+    native = dict.fromkeys(d.group for d in served if d.native)
+    others = {d.group for d in served}.difference(native)
+    return [*native, *sorted(others, key=_group_priority)]
+
+
+def _group_priority(group: str) -> tuple[int, str]:
+    others = len(_RANKS) + (not group.endswith(".kcp.io"))
+    return _RANKS.get(group, others), group
 
 
 def versions_of(definitions: Sequence[ResourceDefinition], group: str) -> list[str]:
@@ -117,12 +139,14 @@ def _subresource(definition: ResourceDefinition, subresource: Subresource) -> Ob
 
 def aggregated(definitions: Sequence[ResourceDefinition], version: str) -> Object:
     """The aggregated form; `version` is v2 or v2beta1."""
-    groups = list(dict.fromkeys(d.group for d in definitions if d.versions))
+    core = [""] if any(not d.group and d.versions for d in definitions) else []
     return {
         "kind": "APIGroupDiscoveryList",
         "apiVersion": f"apidiscovery.k8s.io/{version}",
         "metadata": {},
-        "items": [_aggregated_group(definitions, group) for group in groups],
+        "items": [
+            _aggregated_group(definitions, group) for group in core + group_names(definitions)
+        ],
     }
 
 

@@ -30,12 +30,13 @@ def check(call: Call) -> None:
             group=info.group,
             kind=info.resource,
         )
-    if resource.definition.native:
+    definition = resource.definition
+    if resource.deprecation and not definition.native:
+        call.context.warn(resource.deprecation)
+        call.context.audit["k8s.io/deprecated"] = "true"
+    if definition.native or (definition.is_kubernetes and not definition.is_terminating):
         _check_native(info, resource)
     else:
-        if resource.deprecation:
-            call.context.warn(resource.deprecation)
-            call.context.audit["k8s.io/deprecated"] = "true"
         _check_custom(info, resource)
 
 

@@ -192,6 +192,33 @@ def test_containers_are_merged_by_name(masters: TestClient) -> None:
     assert [one["image"] for one in found] == ["web:2", "side:1"]
 
 
+def test_the_roles_of_every_cluster(masters: TestClient) -> None:
+    """Kubernetes' default roles and bindings are objects here, and kcp's are not."""
+    rbac = "/apis/rbac.authorization.k8s.io/v1"
+    for role in ("cluster-admin", "admin", "edit", "view", "system:discovery"):
+        found = masters.get(f"{rbac}/clusterroles/{role}")
+        assert found.status == 200, found
+        assert found.json["metadata"]["labels"]["kubernetes.io/bootstrapping"] == "rbac-defaults"
+        assert found.json["rules"]
+    binding = masters.get(f"{rbac}/clusterrolebindings/cluster-admin").json
+    assert [subject["name"] for subject in binding["subjects"]] == ["system:masters"]
+    leaders = f"{rbac}/namespaces/kube-system/roles/system::leader-locking-kube-scheduler"
+    assert masters.get(leaders).status == 200
+    bootstrapper = "system:kcp:tenancy:workspace-bootstrapper"
+    assert masters.get(f"{rbac}/clusterroles/{bootstrapper}").status == 404
+
+
+def test_workloads_have_no_other_subresources(masters: TestClient) -> None:
+    """A path that does not exist: clients must not take it for an object that does not exist."""
+    assert masters.post(DEPLOYMENTS, deployment("paths")).status == 201
+    for path in (f"{DEPLOYMENTS}/paths/other", "/api/v1/namespaces/default/pods/none/scale"):
+        missing = masters.get(path)
+        assert missing.status == 404
+        assert missing.json["message"] == "the server could not find the requested resource"
+    assert masters.post(f"{DEPLOYMENTS}/paths", deployment("paths")).status == 405
+    assert masters.delete(f"{DEPLOYMENTS}/paths").status == 200
+
+
 def test_bad_objects(masters: TestClient) -> None:
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {}}
     bad = masters.post("/api/v1/namespaces/default/pods", pod)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from pykcp.apis.catalog import builtin_definitions
@@ -17,6 +19,22 @@ def test_groups_come_in_order_and_say_where_they_are() -> None:
     address = [{"clientCIDR": "0.0.0.0/0", "serverAddress": "host:1"}]
     assert by_name["rbac.authorization.k8s.io"]["serverAddressByClientCIDRs"] == address
     assert "serverAddressByClientCIDRs" not in by_name["core.kcp.io"]
+
+
+def test_custom_groups_come_last_and_by_name() -> None:
+    """Whatever the order of the definitions: clients resolve short names by it."""
+    custom = [
+        dataclasses.replace(DEFINITIONS[0], group=group, plural=plural, native=False)
+        for plural, group in (
+            ("aaas", "test.com"), ("bbbs", "bar.com"), ("cccs", "batch"), ("ddds", "apps"),
+        )
+    ]  # fmt: skip
+    own = discovery.group_names(DEFINITIONS)
+    native = [group for group in own if not group.endswith(".kcp.io")]
+    expected = [*native, "apps", "batch", *own[len(native) :], "bar.com", "test.com"]
+    assert discovery.group_names([*DEFINITIONS, *custom]) == expected
+    items = discovery.aggregated([*DEFINITIONS, *custom], "v2")["items"]
+    assert [item["metadata"].get("name", "") for item in items] == ["", *expected]
 
 
 def test_a_group() -> None:

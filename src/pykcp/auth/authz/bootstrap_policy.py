@@ -1,6 +1,7 @@
 """The RBAC objects of `system:admin`: upstream's defaults and kcp's own.
 
 `objects()` returns what the first start creates; `bootstrap_reconcile` is used by later starts.
+A logical cluster that is a Kubernetes cluster has upstream's defaults, too: `kubernetes_objects()`.
 """
 
 from __future__ import annotations
@@ -110,8 +111,20 @@ def objects() -> RbacObjects:
     )
 
 
+@cache
+def kubernetes_objects() -> RbacObjects:
+    """Those of the bootstrap objects that every Kubernetes cluster has."""
+    whole = objects()
+    return RbacObjects(*(
+        [one for one in kind if "labels" in one["metadata"]]
+        for kind in (
+            whole.cluster_roles, whole.cluster_role_bindings, whole.roles, whole.role_bindings,
+        )
+    ))  # fmt: skip
+
+
 def namespaces() -> list[str]:
-    """The namespaces of `system:admin` that hold some of the objects."""
+    """The namespaces that hold some of the objects."""
     return sorted({role["metadata"]["namespace"] for role in objects().roles})
 
 

@@ -28,6 +28,7 @@ from pykcp.programs.shard.bootstrap.own_cluster import (
     logical_cluster,
     namespace_object,
 )
+from pykcp.programs.shard.bootstrap.policy import bootstrap_kubernetes_policy
 from pykcp.programs.shard.bootstrap.root_objects import cluster_role_binding
 from pykcp.programs.shard.bootstrap.steps import ensure, put
 from pykcp.registry.local import LocalClient
@@ -114,6 +115,9 @@ async def bootstrap_kubernetes(client: LocalClient, cluster: str, ranges: Servic
     definitions = list(workload_crds())
     await asyncio.gather(
         *(ensure(client, cluster, NAMESPACES, namespace_object(name)) for name in _NAMESPACES),
+    )
+    await asyncio.gather(
+        bootstrap_kubernetes_policy(client, cluster),
         ensure(client, cluster, CLUSTER_ROLES, _ACCESS),
         ensure(client, cluster, CLUSTER_ROLE_BINDINGS, _GRANTED),
         *(ensure(client, cluster, CUSTOM_RESOURCE_DEFINITIONS, one) for one in definitions),

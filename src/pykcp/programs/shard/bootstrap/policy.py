@@ -1,4 +1,4 @@
-"""The initial content of a shard: the bootstrap roles in `system:admin`.
+"""The bootstrap roles: in `system:admin`, and in a logical cluster that is a Kubernetes cluster.
 
 Every step is idempotent and runs on every start: a correct object is not written again.
 """
@@ -9,6 +9,7 @@ import asyncio
 
 from pykcp.auth.authz import bootstrap_policy
 from pykcp.auth.authz.bootstrap_reconcile import RoleRefChanged, reconciled
+from pykcp.auth.authz.rbac import RbacObjects
 from pykcp.machinery.resources import (
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
@@ -26,20 +27,23 @@ ADMIN = "system:admin"
 
 
 async def bootstrap(client: LocalClient) -> None:
-    """The roles that count in every logical cluster."""
-    await _admin_policy(client)
+    """Upstream's and kcp's roles and bindings, where every logical cluster finds them."""
+    await _ensure_all(client, ADMIN, bootstrap_policy.objects())
+
+
+async def bootstrap_kubernetes_policy(client: LocalClient, cluster: str) -> None:
+    """Upstream's roles and bindings in a logical cluster itself, where users see and change them."""
+    await _ensure_all(client, cluster, bootstrap_policy.kubernetes_objects())
 
 
 def _namespace(name: str) -> Object:
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
 
 
-async def _admin_policy(client: LocalClient) -> None:
-    """Upstream's and kcp's roles and bindings, where every cluster finds them."""
-    objects = bootstrap_policy.objects()
+async def _ensure_all(client: LocalClient, cluster: str, objects: RbacObjects) -> None:
     namespaces = ["default", *bootstrap_policy.namespaces()]
     await asyncio.gather(
-        *(_ensure(client, ADMIN, NAMESPACES, _namespace(n)) for n in dict.fromkeys(namespaces))
+        *(_ensure(client, cluster, NAMESPACES, _namespace(n)) for n in dict.fromkeys(namespaces))
     )
     by_kind = (
         (CLUSTER_ROLES, objects.cluster_roles),
@@ -48,7 +52,7 @@ async def _admin_policy(client: LocalClient) -> None:
         (ROLE_BINDINGS, objects.role_bindings),
     )
     await asyncio.gather(
-        *(_ensure(client, ADMIN, kind, obj) for kind, objs in by_kind for obj in objs)
+        *(_ensure(client, cluster, kind, obj) for kind, objs in by_kind for obj in objs)
     )
 
 
