@@ -1,6 +1,7 @@
 """The shards of an installation: Shard objects of `root`, remembered on disk.
 
-A proxy that starts while the root shard is away routes to the shards that it knew last.
+A proxy that starts while the root shard is away routes to the shards that it knew last, and to
+those that a file names which the operator writes.
 """
 
 from __future__ import annotations
@@ -27,10 +28,14 @@ _log = logging.getLogger(__name__)
 class ShardDirectory:
     """`run` it: it follows the Shard objects."""
 
-    def __init__(self, root: RemoteClient, file: pathlib.Path) -> None:
-        """`root`: the shard that has `root`; `file`: in which shards are remembered."""
+    def __init__(
+        self, root: RemoteClient, file: pathlib.Path, expected: Iterable[Object] = ()
+    ) -> None:
+        """`root`: the shard that has `root`; `file`: in which shards are remembered; `expected`:
+        shards that there should be, which count until `root` has been read.
+        """
         self._file = file
-        self._shards: dict[str, Object] = _read(file)
+        self._shards = {**_by_name(expected), **_read(file)}
         self._by_hash: dict[str, str] = {}
         self._urls: dict[str, str] = {}
         self._index()
@@ -72,6 +77,7 @@ class ShardDirectory:
 
         async def note_when_known() -> None:
             await self._feed.synced()
+            self._forget_others()
             self.is_known.set()
 
         self._feed.at_start(note_when_known)
@@ -89,6 +95,17 @@ class ShardDirectory:
         self._index()
         self.on_change()
         self._write()
+
+    def _forget_others(self) -> None:
+        """Those that were remembered or expected, and that `root` does not have."""
+        lister = self._feed.lister
+        gone = [name for name in self._shards if not lister.has(ROOT, SHARDS, name)]
+        for name in gone:
+            del self._shards[name]
+        if gone:
+            self._index()
+            self.on_change()
+            self._write()
 
     def _index(self) -> None:
         self._by_hash = {shard_hash(name): name for name in self._shards}
@@ -115,10 +132,22 @@ def _kept(shard: Object) -> Object:
     return {"metadata": {"name": shard["metadata"]["name"]}, "spec": shard.get("spec") or {}}
 
 
+def load_shards(path: str) -> list[Object]:
+    """A list of Shard objects in a file. Raises ValueError, or OSError if it cannot be read."""
+    shards = orjson.loads(pathlib.Path(path).read_bytes())
+    try:
+        return list(map(_kept, _by_name(shards).values()))
+    except (TypeError, KeyError, AttributeError):
+        raise ValueError(f"{path} is not a list of Shard objects") from None
+
+
+def _by_name(shards: Iterable[Object]) -> dict[str, Object]:
+    return {shard["metadata"]["name"]: shard for shard in shards}
+
+
 def _read(file: pathlib.Path) -> dict[str, Object]:
     try:
-        shards = orjson.loads(file.read_bytes())
-        return {shard["metadata"]["name"]: shard for shard in shards}
+        return _by_name(orjson.loads(file.read_bytes()))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, TypeError, KeyError) as error:

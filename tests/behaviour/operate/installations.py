@@ -11,15 +11,16 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 import yaml
 
 from pykcp.programs.operator.variants import variant_manifests
 from pykcp.testing.client import TestClient, eventually
+from pykcp.testing.exports import APIS, SCHEMAS, schema
 from pykcp.testing.kubeconfig import Access, read_access
 from pykcp.testing.server import environment
 
@@ -166,3 +167,62 @@ def pause(pid: int) -> None:
 
 def resume(pid: int) -> None:
     os.kill(pid, signal.SIGCONT)
+
+
+class Load:
+    """Reads a path in a thread, with new connections now and then."""
+
+    def __init__(self, connect: Callable[[], TestClient], path: str) -> None:
+        self._connect, self._path = connect, path
+        self.count = 0
+        self.failures: list[str] = []
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        client = self._connect()
+        while not self._stop.is_set():
+            try:
+                reply = client.get(self._path)
+                if reply.status != 200:
+                    self.failures.append(repr(reply))
+                self.count += 1
+                if self.count % 10 == 0:
+                    client.close()
+                    client = self._connect()
+            except OSError as error:
+                self.failures.append(repr(error))
+        client.close()
+
+    def more(self, number: int) -> None:
+        """Until so many more requests were sent."""
+        wanted = self.count + number
+        eventually(lambda: self.count > wanted, 120)
+
+
+def bound_gears(admin: TestClient, provider: str, consumer: str, where: str) -> str:
+    """A kind of one workspace, bound in another; the path of an object in the provider's view.
+
+    `where`: the path of the provider's workspace.
+    """
+    made = schema("gears", "audit.example.com")
+    at_provider, at_consumer = f"/clusters/{provider}", f"/clusters/{consumer}"
+    assert admin.post(f"{at_provider}{SCHEMAS}", made).status == 201
+    stored = {"name": "gears", "group": "audit.example.com", "schema": made["metadata"]["name"]}
+    version = {"apiVersion": "apis.kcp.io/v1alpha2", "metadata": {"name": "gears"}}
+    resources = [{**stored, "storage": {"crd": {}}}]
+    export = {**version, "kind": "APIExport", "spec": {"resources": resources}}
+    assert admin.post(f"{at_provider}{APIS}/apiexports", export).status == 201
+    reference = {"export": {"path": where, "name": "gears"}}
+    binding = {**version, "kind": "APIBinding", "spec": {"reference": reference}}
+    assert admin.post(f"{at_consumer}{APIS}/apibindings", binding).status == 201
+    view = f"/services/apiexport/{provider}/gears/clusters/{consumer}"
+    return f"{view}/apis/audit.example.com/v1/namespaces/default/gears/audited-gear"

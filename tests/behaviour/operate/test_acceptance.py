@@ -7,11 +7,10 @@ import json
 import pathlib
 import sqlite3
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any
 
 import pytest
 import yaml
@@ -21,10 +20,19 @@ from pykcp.programs.operator.access.shards import UNSCHEDULABLE
 from pykcp.programs.operator.host.layout import HostFiles
 from pykcp.storage.testing import EtcdProcess, find_etcd
 from pykcp.testing.client import TestClient, eventually
-from pykcp.testing.exports import APIS, SCHEMAS, schema
 from pykcp.testing.issuer import AUDIENCE, TestIssuer
 
-from .installations import SHARDS, HostInstallation, installation, kill, pause, resume, variant
+from .installations import (
+    SHARDS,
+    HostInstallation,
+    Load,
+    bound_gears,
+    installation,
+    kill,
+    pause,
+    resume,
+    variant,
+)
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 NAMESPACE = "kcp-dekker"
@@ -352,51 +360,12 @@ def _is_refused(client: TestClient) -> bool:
         client.close()
 
 
-class Load:
-    """Reads through the front-proxy in a thread, with new connections now and then."""
-
-    def __init__(self, kcp: HostInstallation, cluster: str) -> None:
-        self._kcp, self._path = kcp, f"/clusters/{cluster}{NAMESPACES}/default"
-        self.count = 0
-        self.failures: list[str] = []
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        client = self._kcp.client()
-        while not self._stop.is_set():
-            try:
-                reply = client.get(self._path)
-                if reply.status != 200:
-                    self.failures.append(repr(reply))
-                self.count += 1
-                if self.count % 10 == 0:
-                    client.close()
-                    client = self._kcp.client()
-            except OSError as error:
-                self.failures.append(repr(error))
-        client.close()
-
-    def more(self, number: int) -> None:
-        """Until so many more requests were sent."""
-        wanted = self.count + number
-        eventually(lambda: self.count > wanted, 120)
-
-
 def test_09_renewal_under_load(everything: Everything) -> None:
     kcp = everything.kcp
     cluster = kcp.make_workspace("renewed", "alpha")
     token = _service_account_token(kcp, cluster)
     before = kcp.pids()
-    with Load(kcp, cluster) as load:
+    with Load(kcp.client, f"/clusters/{cluster}{NAMESPACES}/default") as load:
         assert "root-server renewed" in kcp.succeed("cert", "renew")
         load.more(200)
     assert load.failures == []
@@ -412,7 +381,7 @@ def test_09_authorities_are_replaced_under_load(everything: Everything) -> None:
     cluster = kcp.make_workspace("rotated", "alpha")
     token = _service_account_token(kcp, cluster)
     before, old = kcp.pids(), _authority(kcp, "root-client-ca")
-    with Load(kcp, cluster) as load:
+    with Load(kcp.client, f"/clusters/{cluster}{NAMESPACES}/default") as load:
         kcp.succeed("cert", "rotate-ca")
         eventually(lambda: _authority(kcp, "root-client-ca") != old, 120)
         load.more(200)
@@ -481,19 +450,7 @@ def test_11_audit_events_of_virtual_workspaces_name_the_consumer(everything: Eve
     provider = kcp.make_workspace("audited-provider", "root")
     consumer = kcp.make_workspace("audited-consumer", "root")
     admin = kcp.client()
-    made = schema("gears", "audit.example.com")
-    at_provider, at_consumer = f"/clusters/{provider}", f"/clusters/{consumer}"
-    assert admin.post(f"{at_provider}{SCHEMAS}", made).status == 201
-    stored = {"name": "gears", "group": "audit.example.com", "schema": made["metadata"]["name"]}
-    version = {"apiVersion": "apis.kcp.io/v1alpha2", "metadata": {"name": "gears"}}
-    resources = [{**stored, "storage": {"crd": {}}}]
-    export = {**version, "kind": "APIExport", "spec": {"resources": resources}}
-    assert admin.post(f"{at_provider}{APIS}/apiexports", export).status == 201
-    reference = {"export": {"path": "root:audited-provider", "name": "gears"}}
-    binding = {**version, "kind": "APIBinding", "spec": {"reference": reference}}
-    assert admin.post(f"{at_consumer}{APIS}/apibindings", binding).status == 201
-    view = f"/services/apiexport/{provider}/gears/clusters/{consumer}"
-    path = f"{view}/apis/audit.example.com/v1/namespaces/default/gears/audited-gear"
+    path = bound_gears(admin, provider, consumer, "root:audited-provider")
     eventually(lambda: b'"gears"' in admin.get(path).body, 60)  # served: the object is not found
     log = everything.directory / "RootShard-audit.log"
 

@@ -22,11 +22,11 @@ from typing import Any
 import pytest
 import yaml
 from tests.behaviour.deploy.helm import CHARTS, HELM, helm
-from tests.behaviour.operate.installations import SHARDS, WORKSPACES
+from tests.behaviour.operate.installations import SHARDS, WORKSPACES, Load, bound_gears
 from tests.behaviour.operator.kubelet import Kubelet, missing_for_pods, resolving
 from tests.behaviour.operator.program import OperatorNamespace
 
-from pykcp.auth.certificates import create_ca, issue_client
+from pykcp.auth.certificates import create_ca, issue_client, issue_serving
 from pykcp.storage.testing import EtcdProcess
 from pykcp.testing.client import APPLY, Reply, TestClient, eventually
 from pykcp.testing.issuer import AUDIENCE, TestIssuer
@@ -65,6 +65,8 @@ class ClusterInstallation:
         self, namespace: OperatorNamespace, kubelet: Kubelet, folder: pathlib.Path
     ) -> None:
         self.namespace, self.kubelet, self._folder = namespace, kubelet, folder
+        self.authority = ""
+        """Verifies servers in place of those of the kubeconfigs."""
 
     def put(self, kind: str, name: str, **spec: Any) -> None:
         """Create or replace an object of the operator."""
@@ -105,7 +107,8 @@ class ClusterInstallation:
             file = self._folder / f"{name}.{part}"
             file.write_bytes(base64.b64decode(user["user"][f"{part}-data"]))
             files.append(str(file))
-        return TestClient(replace(read_access(path, "base"), certificate=(files[0], files[1])))
+        access = replace(read_access(path, "base"), certificate=(files[0], files[1]))
+        return TestClient(replace(access, ca=self.authority) if self.authority else access)
 
     def status(self, path: str, name: str = "admin") -> int:
         """The status of a GET; 0 while there is no connection."""
@@ -159,8 +162,8 @@ class ClusterInstallation:
         client.close()
         return cluster
 
-    def shards(self) -> list[str]:
-        client = self.client()
+    def shards(self, name: str = "admin") -> list[str]:
+        client = self.client(name)
         reply = _tried(lambda: client.get(f"/clusters/root{SHARDS}"))
         client.close()
         items = reply.json["items"] if reply is not None and reply.status == 200 else ()
@@ -182,7 +185,7 @@ class Everything(ClusterInstallation):
         super().__init__(*rest)
         self.issuer, self.host = issuer, host
         self.foreign = create_ca("foreign", time.time(), algorithm="rsa")
-        self.audit = self._folder / "audit.log"
+        self.audits = {name: self._folder / f"{name}-audit.log" for name in ("root", "alpha")}
         oidc = {"issuerURL": issuer.url, "clientID": AUDIENCE, "caFileRef": {"name": "issuer-ca"}}
         self.auth = {"oidc": oidc, "serviceAccount": {"enabled": True}}
         self.root: Object = {
@@ -192,16 +195,33 @@ class Everything(ClusterInstallation):
             "certificates": {},
             "clientCABundleRef": {"name": "foreign-clients"},
             "auth": self.auth,
+            "audit": self._audit("root"),
         }
-        policy = {"policy": {"configMap": {"name": "audit-policy"}}}
         self.alpha: Object = {
             **OF_ROOT,
             "image": IMAGE,
             "auth": self.auth,
-            "audit": {**policy, "log": {"path": str(self.audit)}},
+            "audit": self._audit("alpha"),
             "encryption": {"configSecretRef": {"name": "encryption"}},
             "kcpVirtualWorkspace": {"name": "own"},
         }
+
+    def _audit(self, shard: str) -> Object:
+        policy = {"configMap": {"name": "audit-policy"}}
+        return {"policy": policy, "log": {"path": str(self.audits[shard])}}
+
+    def front_proxy(self, **more: Any) -> None:
+        spec = {**OF_ROOT, "image": IMAGE, "replicas": 2, "auth": self.auth, **more}
+        self.put("FrontProxy", "frontproxy", **spec)
+
+    def event(self, shard: str, name: str) -> Any:
+        """The event of a request that is about this name."""
+
+        def find() -> Any:
+            events = [json.loads(line) for line in self.audits[shard].read_text().splitlines()]
+            return next((e for e in events if name in e["requestURI"]), None)
+
+        return eventually(find, WAIT)
 
     def create(self) -> None:
         self.put_secret("issuer-ca", **{"ca.crt": self.issuer.ca})
@@ -213,7 +233,7 @@ class Everything(ClusterInstallation):
         self.put("CacheServer", "cache", certificates={}, image=IMAGE)
         self.put("RootShard", "root", **self.root)
         self.put("Shard", "alpha", **self.alpha)
-        self.put("FrontProxy", "frontproxy", **OF_ROOT, image=IMAGE, replicas=2, auth=self.auth)
+        self.front_proxy()
         own = f"own-virtual-workspace.{self.namespace.name}.svc.cluster.local"
         target = {"shardRef": {"name": "alpha"}}
         external = {"hostname": own, "port": 6443}
@@ -362,6 +382,40 @@ def test_06_a_deleted_shard_is_unregistered(everything: Everything) -> None:
     eventually(lambda: not everything.pids("short-shard-kcp"), WAIT)
 
 
+@pytest.fixture
+def small(everything: Everything) -> ClusterInstallation:
+    """A second installation, with the cache in its root shard."""
+    folder = everything.kubelet.folder / "of-small"
+    folder.mkdir()
+    namespace = OperatorNamespace(everything.namespace.client, "small")
+    made = ClusterInstallation(namespace, everything.kubelet, folder)
+    external = {"hostname": "small.example.com", "port": 6443}
+    made.put("RootShard", "root", external=external, image=IMAGE, cache={}, certificates={})
+    made.put("Shard", "beta", **OF_ROOT, image=IMAGE)
+    root = {"rootShardRef": {"name": "root"}}
+    made.kubeconfig("root-admin", root, groups=["system:kcp:admin"])
+    return made
+
+
+def test_04_and_06_an_embedded_cache_and_the_end_of_an_installation(
+    small: ClusterInstallation,
+) -> None:
+    eventually(lambda: small.shards("root-admin") == ["beta", "root"], WAIT)
+    assert "--cache-kubeconfig" not in small.arguments("root-kcp")
+    of_root = "--cache-kubeconfig=/etc/kcp/client-kubeconfig/kubeconfig"
+    assert of_root in small.arguments("beta-shard-kcp")
+    (root,) = small.pids("root-kcp")
+    os.kill(root, signal.SIGSTOP)  # it cannot be asked to forget the shard
+    try:
+        small.namespace.delete("Shard", "beta")
+        eventually(lambda: small.namespace.phase("Shard", "beta") == "Deleting", WAIT)
+        small.namespace.delete("RootShard", "root")
+        eventually(lambda: not small.namespace.get("Shard", "beta"), WAIT)
+    finally:
+        os.kill(root, signal.SIGCONT)
+    eventually(lambda: not small.pids("root-kcp") and not small.pids("beta-shard-kcp"), WAIT)
+
+
 def test_07_clients_of_a_foreign_authority(everything: Everything, tmp_path: pathlib.Path) -> None:
     pair = issue_client(everything.foreign, "guest", ["system:kcp:admin"], time.time())
     files = tmp_path / "guest.crt", tmp_path / "guest.key"
@@ -382,6 +436,45 @@ def test_07_clients_of_a_foreign_authority(everything: Everything, tmp_path: pat
     eventually(is_accepted, WAIT)
 
 
+def test_08_a_front_proxy_with_a_foreign_serving_certificate(everything: Everything) -> None:
+    """Users verify it with another authority, and so do the shards, which schedule through it."""
+    public = create_ca("public", time.time())
+    pair = issue_serving(public, [everything.host], time.time())
+    authority = public.certificate.decode()
+    serving = {"tls.crt": pair.certificate.decode(), "tls.key": pair.key.decode()}
+    everything.put_secret("public-ca", **{"tls.crt": authority})
+    everything.put_secret("public", **serving)
+    trusting = {"caBundleSecretRef": {"name": "public-ca"}}
+    try:
+        everything.put("RootShard", "root", **everything.root, **trusting)
+        everything.put("Shard", "alpha", **everything.alpha, **trusting)
+        everything.front_proxy(
+            **trusting,
+            extraVolumes=[{"name": "public", "secret": {"secretName": "public"}}],
+            extraVolumeMounts=[{"name": "public", "mountPath": "/etc/public"}],
+            extraArgs=[
+                "--tls-cert-file=/etc/public/tls.crt",
+                "--tls-private-key-file=/etc/public/tls.key",
+            ],
+        )
+        everything.authority = authority
+        eventually(lambda: everything.status(SECRETS) == 200, WAIT)
+        _all_available(everything)
+        everything.make_workspace("behind-a-foreign-certificate", "alpha")
+    finally:
+        everything.authority = ""
+        everything.put("RootShard", "root", **everything.root)
+        everything.put("Shard", "alpha", **everything.alpha)
+        everything.front_proxy()
+    eventually(lambda: everything.status(SECRETS) == 200, WAIT)
+    _all_available(everything)
+
+
+def _all_available(everything: Everything) -> None:
+    for workload in ("root-kcp", "alpha-shard-kcp", "frontproxy-front-proxy"):
+        eventually(lambda name=workload: everything.is_available(name), WAIT)
+
+
 def _token(everything: Everything, cluster: str) -> str:
     path = f"/clusters/{cluster}{NAMESPACES}/default/serviceaccounts/default/token"
     client = everything.client()
@@ -394,8 +487,7 @@ def _made(reply: Reply) -> Any:
     return reply.json if reply.status == 201 else None
 
 
-def test_09_renewal_without_restarts(everything: Everything) -> None:
-    """Under load: `tests/behaviour/operate`; here pods are given the new files."""
+def test_09_renewal_under_load_without_restarts(everything: Everything) -> None:
     cluster = everything.make_workspace("renewed", "alpha")
     token = _token(everything, cluster)
     names = ("root-kcp", "alpha-shard-kcp", "frontproxy-front-proxy")
@@ -403,13 +495,15 @@ def test_09_renewal_without_restarts(everything: Everything) -> None:
     secrets = ("root-server", "alpha-server", "root-frontproxy-server", "alpha-service-account")
     old = {name: everything.namespace.secret(name)["data"]["tls.crt"] for name in secrets}
     patch = {"metadata": {"annotations": {"operator.kcp.io/renew": "now"}}}
-    for name in secrets:
-        path = f"{NAMESPACES}/{everything.namespace.name}/secrets/{name}"
-        assert everything.namespace.client.patch(path, patch).status == 200
-    for name, text in old.items():
-        eventually(lambda name=name, text=text: everything.namespace.secret(name)["data"]["tls.crt"] != text, WAIT)  # fmt: skip
     path = f"/clusters/{cluster}{NAMESPACES}/default"
-    eventually(lambda: everything.status(path) == 200, WAIT)
+    with Load(everything.client, path) as load:
+        for name in secrets:
+            where = f"{NAMESPACES}/{everything.namespace.name}/secrets/{name}"
+            assert everything.namespace.client.patch(where, patch).status == 200
+        for name, text in old.items():
+            eventually(lambda name=name, text=text: everything.namespace.secret(name)["data"]["tls.crt"] != text, WAIT)  # fmt: skip
+        load.more(200)
+    assert load.failures == []
     bearer = everything.client().with_token(token)
     assert bearer.get(path).status == 403  # known, without rights
     bearer.close()
@@ -435,14 +529,21 @@ def test_10_oidc_at_the_proxy_and_at_a_shard(everything: Everything) -> None:
 def test_11_audit_events_name_the_workspace(everything: Everything) -> None:
     cluster = everything.make_workspace("audited", "alpha")
     everything.status(f"/clusters/{cluster}{NAMESPACES}/audited-name")
-
-    def event() -> Any:
-        events = [json.loads(line) for line in everything.audit.read_text().splitlines()]
-        return next((e for e in events if "audited-name" in e["requestURI"]), None)
-
-    notes = eventually(event, WAIT)["annotations"]
+    notes = everything.event("alpha", "audited-name")["annotations"]
     assert notes["kcp.io/path"] == "root:audited"
     assert notes["kcp.io/cluster"] == notes["tenancy.kcp.io/workspace"] == cluster
+
+
+def test_11_audit_events_of_virtual_workspaces_name_the_consumer(everything: Everything) -> None:
+    provider = everything.make_workspace("audited-provider", "root")
+    consumer = everything.make_workspace("audited-consumer", "root")
+    admin = everything.client()
+    path = bound_gears(admin, provider, consumer, "root:audited-provider")
+    eventually(lambda: b'"gears"' in admin.get(path).body, WAIT)  # served: it is not found
+    admin.close()
+    notes = everything.event("root", "audited-gear")["annotations"]
+    assert notes["kcp.io/path"] == "root:audited-consumer"
+    assert notes["kcp.io/cluster"] == notes["tenancy.kcp.io/workspace"] == consumer
 
 
 def test_12_secrets_are_encrypted_and_keys_rotate(everything: Everything) -> None:
@@ -480,6 +581,10 @@ def _stored(everything: Everything) -> bytes:
     return b"".join(value for row in rows for value in row if isinstance(value, bytes))
 
 
+def _pods(everything: Everything, workload: str) -> list[str]:
+    return [pod.name for pod in everything.kubelet.of(everything.namespace.name, workload)]
+
+
 def test_13_workspaces_are_served_while_the_root_shard_is_away(everything: Everything) -> None:
     cluster = everything.make_workspace("during", "alpha")
     path = f"/clusters/{cluster}{NAMESPACES}/default"
@@ -489,6 +594,17 @@ def test_13_workspaces_are_served_while_the_root_shard_is_away(everything: Every
     try:
         eventually(lambda: not everything.is_available("root-kcp"), WAIT)
         assert everything.status(path) == 200
+        # New pods have never seen the root shard; upstream's do not become ready.
+        pods = everything.kubelet.of(everything.namespace.name, "frontproxy-front-proxy")
+        old = {pod.name for pod in pods}
+        for name in old:
+            everything.namespace.client.drop()
+            where = f"{NAMESPACES}/{everything.namespace.name}/pods/{name}"
+            assert everything.namespace.client.delete(where, gracePeriodSeconds=0).status == 200
+        eventually(lambda: not old & set(_pods(everything, "frontproxy-front-proxy")), WAIT)
+        eventually(lambda: everything.is_available("frontproxy-front-proxy"), WAIT)
+        assert everything.status(path) == 200
+        assert everything.status(f"/clusters/root:during{NAMESPACES}/default") == 200
     finally:
         os.kill(root, signal.SIGCONT)
     eventually(lambda: everything.is_available("root-kcp"), WAIT)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
+import shutil
 from collections.abc import Iterator
 
 import pytest
@@ -12,6 +14,7 @@ from pykcp.testing.sharded import Fleet, fleet
 from pykcp.testing.workspaces import make_workspace
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
+SHARDS = "/apis/core.kcp.io/v1alpha1/shards"
 LOGICAL_CLUSTERS = "/apis/core.kcp.io/v1alpha1/logicalclusters"
 
 
@@ -129,3 +132,29 @@ def test_the_proxy_starts_while_root_is_away(two: Fleet, root: TestClient) -> No
     finally:
         two["root"].start()
     assert eventually(lambda: root.get(CONFIG_MAPS).status == 200)
+
+
+def test_a_new_proxy_starts_while_root_is_away(two: Fleet, root: TestClient) -> None:
+    """It has never seen the root shard, but is told which shards to expect."""
+    client = make_cluster(two, "shard-1", "published")
+    specs = {one["metadata"]["name"]: one["spec"] for one in root.get(SHARDS).json["items"]}
+    specs["gone"] = {"baseURL": "https://127.0.0.1:1"}
+    file = two.files.directory / "expected.json"
+    file.write_text(json.dumps([{"metadata": {"name": n}, "spec": s} for n, s in specs.items()]))
+    proxy = two["front-proxy"]
+    member = proxy.member
+    two["root"].kill()
+    proxy.kill()
+    shutil.rmtree(proxy.root)
+    try:
+        proxy.member = member._replace(words=(*member.words, f"--shards-file={file}"))
+        proxy.start()
+        assert client.get(CONFIG_MAPS).status == 200
+        assert two.client(cluster="nowhere").get(CONFIG_MAPS).status == 503
+    finally:
+        two["root"].start()
+        proxy.member = member
+    # What root does not have is forgotten.
+    eventually(lambda: two.client(cluster="nowhere").get(CONFIG_MAPS).status == 403)
+    (remembered,) = proxy.root.glob("front-proxy-shards.json")
+    eventually(lambda: "gone" not in remembered.read_text())

@@ -11,6 +11,7 @@ from pykcp.programs.kit.groups.service_accounts import AccountTokenOptions
 from pykcp.programs.kit.options import OptionGroup, option
 from pykcp.proxy.identity import DROPPED_GROUPS
 from pykcp.proxy.mapping import load_mappings
+from pykcp.proxy.shards import load_shards
 
 ANY_SERVER = "https://kcp.io/fake"
 """Stands for the server of --shards-kubeconfig, which is replaced by that of each shard."""
@@ -34,6 +35,12 @@ class FrontProxyOptions(OptionGroup):
         "Kubeconfig of a member of system:masters on all shards; its server is replaced by the address of each shard.",
         "",
         check=loaded_by(lambda path: load_endpoint(path, url=ANY_SERVER)),
+    )
+
+    shards_file: str = option(
+        "JSON list of Shard objects that are expected to exist. They count until the root shard has answered for the first time, so that a new front-proxy can start while it is away.",
+        "",
+        check=loaded_by(load_shards),
     )
 
     def problems(self) -> Iterator[str]:

@@ -26,7 +26,7 @@ from pykcp.proxy.mapping import PathMapping, load_mappings
 from pykcp.proxy.metrics import ProxyMetrics
 from pykcp.proxy.pages import OwnPages
 from pykcp.proxy.routes import RouteTable
-from pykcp.proxy.shards import ShardDirectory
+from pykcp.proxy.shards import ShardDirectory, load_shards
 from pykcp.proxy.type_issuers import TypeIssuerConfigurations
 from pykcp.server.health import Health
 from pykcp.wire.listener import Listener
@@ -74,7 +74,8 @@ class running_front_proxy:  # noqa: N801  # a context, as those of other program
     def _build(self, directory: pathlib.Path, certificate: pathlib.Path) -> None:
         settings, options = self._settings, self._settings.proxy
         self._root = connect(options.root_kubeconfig, _NAME)
-        self._shards = shards = ShardDirectory(self._root, directory / _REMEMBERED)
+        expected = load_shards(options.shards_file) if options.shards_file else ()
+        self._shards = shards = ShardDirectory(self._root, directory / _REMEMBERED, expected)
         access = PeerAccess(load_endpoint(options.shards_kubeconfig, url=ANY_SERVER))
         self._peers = Peers("", access, shards.find, shards.all, _NAME)
         self._freshness = RouteFreshness(shards, self._peers)

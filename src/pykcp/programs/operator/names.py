@@ -95,6 +95,11 @@ def merged_ca_bundle(name: str) -> str:
     return f"{name}-merged-ca-bundle"
 
 
+def known_shards(root: str) -> str:
+    """The shards of an installation, for proxies that start while the root shard is away."""
+    return f"{root}-shards"
+
+
 def account_keys(root: str) -> str:
     """The public keys of all service accounts of an installation."""
     return f"{root}-service-account-keys"

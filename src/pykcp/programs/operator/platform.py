@@ -44,6 +44,8 @@ class Platform(Protocol):
     name: str
     has_internal_proxy: bool
     """Whether a RootShard is given a proxy of its own, which resolves paths for the operator."""
+    has_our_programs: bool
+    """Whether its programs are this project's, whatever image an object names."""
     settle_seconds: float
     """How long it takes until all programs have read a file that changed."""
 
@@ -68,6 +70,7 @@ class KubernetesPlatform:
 
     name = "kubernetes"
     has_internal_proxy = True
+    has_our_programs = False
     settle_seconds = 180.0
     """The kubelet writes changed Secrets within a minute or two."""
 
@@ -117,6 +120,7 @@ class HostPlatform:
     """Workloads on other hosts, by namespace and workload: where they are reached."""
     name: str = "host"
     has_internal_proxy: bool = False
+    has_our_programs: bool = True
     settle_seconds: float = 15.0
 
     def listen(self, place: WorkloadPlace) -> HostPort:

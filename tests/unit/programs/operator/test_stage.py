@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
 import time
 
 import pytest
 from tests.unit.programs.operator.objects import (
+    NOW,
     again,
     configured,
     front_proxy,
@@ -23,7 +25,8 @@ from pykcp.programs.cache.settings import CacheSettings
 from pykcp.programs.front_proxy.settings import FrontProxySettings
 from pykcp.programs.kit.settings import ProgramSettings
 from pykcp.programs.operator.compiled import CompiledWorkload
-from pykcp.programs.operator.platform import HostPlatform
+from pykcp.programs.operator.kinds.parts import is_kcp_image
+from pykcp.programs.operator.platform import HostPlatform, KubernetesPlatform
 from pykcp.programs.operator.records import ConfigRecord, Records
 from pykcp.programs.shard.settings import ShardSettings
 from pykcp.programs.virtual.settings import VirtualWorkspacesSettings
@@ -237,3 +240,55 @@ def test_what_was_written_to_a_cluster_is_not_written_again() -> None:
     configured(obj, records=again)
     assert first.records.changed
     assert again.changed == {}
+
+
+def test_proxies_know_the_shards_without_the_root_shard() -> None:
+    """Only those of our own programs: kcp's would refuse the flag."""
+    ours = {"image": {"repository": "example.com/pykcp"}}
+    server = made(
+        "VirtualWorkspace",
+        "own",
+        target={"shardRef": {"name": "alpha"}},
+        external={"hostname": "own.example.com", "port": 443},
+    )
+    alpha = shard(kcpVirtualWorkspace={"name": "own"})
+    proxies = front_proxy(**ours), front_proxy("kcps")
+    where = KubernetesPlatform()
+    before = configured(root_shard(), alpha, server, *proxies, platform=where)
+    assert not before.problems
+    file = only(before, "frontproxy-front-proxy").file("/etc/kcp-front-proxy/shards/shards.json")
+    assert file is not None
+    assert file.reloads
+    assert {one["metadata"]["name"]: one["spec"] for one in json.loads(file.content)} == {
+        "root": {
+            "baseURL": "https://root-kcp.kcp.svc.cluster.local:6443",
+            "externalURL": "https://api.example.com:6443",
+            "virtualWorkspaceURL": "https://root-kcp.kcp.svc.cluster.local:6443",
+        },
+        "alpha": {
+            "baseURL": "https://alpha-shard-kcp.kcp.svc.cluster.local:6443",
+            "externalURL": "https://api.example.com:6443",
+            "virtualWorkspaceURL": "https://own.example.com:443",
+        },
+    }
+    for name in ("kcps-front-proxy", "root-proxy"):
+        assert "--shards-file" not in " ".join(only(before, name).arguments)
+    beta = shard("beta")
+    after = again(before, root_shard(), alpha, beta, server, *proxies, now=NOW, platform=where)
+    revisions = [only(one, "frontproxy-front-proxy").restart_revision for one in (before, after)]
+    assert revisions[0] == revisions[1]
+
+
+@pytest.mark.parametrize(
+    ("image", "is_kcp"),
+    [
+        ("ghcr.io/kcp-dev/kcp:v0.32.3", True),
+        ("mirror.example.com:5000/kcp-dev/kcp", True),
+        ("kcp-dev/kcp@sha256:00", True),
+        ("example.com/pykcp:1", False),
+        ("example.com:5000/kcp", False),
+        ("example.com/my-kcp-dev/kcp", False),
+    ],
+)
+def test_images_of_kcp(image: str, is_kcp: bool) -> None:
+    assert is_kcp_image(image) == is_kcp

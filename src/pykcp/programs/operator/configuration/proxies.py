@@ -14,8 +14,10 @@ from pykcp.programs.operator.configuration.files import (
     put_config,
     put_kubeconfig,
 )
+from pykcp.programs.operator.configuration.shards import SHARDS_FILE
 from pykcp.programs.operator.configuration.workloads import (
     extra_arguments,
+    has_our_programs,
     listen_flags,
     make_workload,
     merged_resources,
@@ -34,6 +36,7 @@ from pykcp.programs.operator.names import (
     PROXY_USER,
     ROOT_PROXY_USER,
     account_keys,
+    known_shards,
     workload_name,
 )
 from pykcp.programs.operator.platform import HostPort, WorkloadPlace
@@ -117,6 +120,7 @@ class _ProxyWorkload:
             *listen_flags(world, self._place),
             f"--root-directory={world.platform.data(self._place)}",
             *self._shards(prefix, backend),
+            *self._expected_shards(),
             *self._serving(prefix, bundles, top, user),
             f"--mapping-file={self._mapping(prefix, config, backend)}",
             *arguments.verbosity(spec),
@@ -158,6 +162,14 @@ class _ProxyWorkload:
         )
         yield f"--root-kubeconfig={path}"
         yield f"--shards-kubeconfig={path}"
+
+    def _expected_shards(self) -> Iterator[str]:
+        """For a start while the root shard is away."""
+        if has_our_programs(self._world, self._spec):
+            name = known_shards(name_of(self._root))
+            where = f"{_HOME}/shards/{SHARDS_FILE}"
+            path = self._files.copy(where, name, SHARDS_FILE, kind=compiled.CONFIG_MAP)
+            yield f"--shards-file={path}"
 
     def _serving(self, prefix: str, bundles: str, top: str, user: str) -> Iterator[str]:
         files = self._files

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 from pykcp.programs.operator import compiled
@@ -11,6 +12,7 @@ from pykcp.programs.operator.configuration.caches import cache_connection
 from pykcp.programs.operator.configuration.files import (
     WorkloadFiles,
     file_kubeconfig,
+    put_config,
     put_kubeconfig,
 )
 from pykcp.programs.operator.configuration.workloads import (
@@ -32,11 +34,13 @@ from pykcp.programs.operator.configuration.world import (
     shard_place,
     shard_url,
 )
-from pykcp.programs.operator.names import account_keys
+from pykcp.programs.operator.names import account_keys, known_shards
 from pykcp.programs.operator.platform import HostPort
 from pykcp.types import Object
 
 CA = "/etc/kcp/tls/ca"
+SHARDS_FILE = "shards.json"
+"""The key of the ConfigMap with the shards of an installation."""
 
 
 def root_shard_workload(world: World, root: Object) -> CompiledWorkload:
@@ -213,9 +217,41 @@ class _ShardWorkload:
         if server is None:
             why = f'kcpVirtualWorkspace: VirtualWorkspace "{name}" does not exist'
             raise NotConfigurable(AVAILABLE, "InputMissing", why)
-        external = server["spec"]["external"]
         yield "--run-virtual-workspaces=false"
-        yield f"--shard-virtual-workspace-url={HostPort(external['hostname'], external['port']).url}"
+        yield f"--shard-virtual-workspace-url={_external_url(server)}"
+
+
+def put_known_shards(world: World, root: Object) -> None:
+    """The Shard objects of an installation as the shards will write them into `root`.
+
+    A front-proxy that starts while the root shard is away knows the shards from here.
+    """
+    shards = [(root, "root", compiled.ROOT_SHARD)]
+    shards += [(one, name_of(one), compiled.SHARD) for one in world.shards_of(name_of(root))]
+    made = [
+        {
+            "metadata": {"name": name},
+            "spec": {
+                "baseURL": (url := shard_url(world, shard, component)),
+                "externalURL": external_url(root),
+                "virtualWorkspaceURL": _virtual_workspace_url(world, shard) or url,
+            },
+        }
+        for shard, name, component in shards
+    ]
+    text = json.dumps(made, indent=2).encode() + b"\n"
+    put_config(world, root, known_shards(name_of(root)), {SHARDS_FILE: text})
+
+
+def _virtual_workspace_url(world: World, shard: Object) -> str:
+    """Of a server of its own; empty if the shard serves its virtual workspaces itself."""
+    server = world.get("VirtualWorkspace", at(shard, "kcpVirtualWorkspace.name", ""))
+    return "" if server is None else _external_url(server)
+
+
+def _external_url(server: Object) -> str:
+    external = server["spec"]["external"]
+    return HostPort(external["hostname"], external["port"]).url
 
 
 def default_replicas(workload: CompiledWorkload) -> int:

@@ -21,7 +21,11 @@ from pykcp.programs.operator.configuration.proxies import (
     root_proxy_place,
     root_proxy_workload,
 )
-from pykcp.programs.operator.configuration.shards import root_shard_workload, shard_workload
+from pykcp.programs.operator.configuration.shards import (
+    put_known_shards,
+    root_shard_workload,
+    shard_workload,
+)
 from pykcp.programs.operator.configuration.virtual_workspaces import (
     target_of,
     virtual_place,
@@ -188,6 +192,7 @@ class _Stage:
 
     def _publish(self, root: Object) -> None:
         trust.put_account_keys(self._world, root)
+        put_known_shards(self._world, root)
 
     def _keep(self, obj: Object, issued: list[IssuedCertificate]) -> None:
         self._issued[(obj["kind"], name_of(obj))] = issued

@@ -10,6 +10,14 @@ IMAGE_REPOSITORY = "ghcr.io/kcp-dev/kcp"
 IMAGE_TAG = "v0.32.3"
 
 
+def is_kcp_image(image: str) -> bool:
+    """Whether it is upstream's, also in a mirror: its programs lack flags that ours have."""
+    repository = image.partition("@")[0]
+    head, colon, tag = repository.rpartition(":")
+    name = head if colon and "/" not in tag else repository
+    return f"/{name}".endswith("/kcp-dev/kcp")
+
+
 def text(description: str = "", **more: Any) -> Object:
     return _described({"type": "string", **more}, description)
 

@@ -16,7 +16,7 @@ from pykcp.programs.operator.compiled import (
     InitStep,
     Probe,
 )
-from pykcp.programs.operator.kinds.parts import IMAGE_REPOSITORY, POD_FIELDS
+from pykcp.programs.operator.kinds.parts import POD_FIELDS, is_kcp_image
 from pykcp.programs.operator.names import GROUP
 from pykcp.programs.operator.records import owner_reference
 from pykcp.types import Object
@@ -89,7 +89,7 @@ def _deployment(workload: CompiledWorkload, live_replicas: int | None) -> Object
 
 def rollout_labels(workload: CompiledWorkload) -> dict[str, str]:
     """Labels that change, and replace the pods, when a file changes that is read only once."""
-    reloads = not workload.image.startswith(f"{IMAGE_REPOSITORY}:")  # kcp reloads few of them
+    reloads = not is_kcp_image(workload.image)  # kcp reloads few of them
     contents: dict[tuple[str, str], list[CompiledFile]] = {}
     for file in workload.files:
         if file.source is not None and not (file.reloads and reloads):
