@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from pykcp.auth.authz.chain import Authorizer
 from pykcp.cache.server import Cache
+from pykcp.clients.peers import Peers
 from pykcp.registry.catalog.bound import BoundResources
 from pykcp.registry.catalog.directory import Directory
 from pykcp.registry.lookup import ObjectLookup
@@ -47,6 +48,7 @@ def virtual_workspaces(
     inactive: Inactive,
     trash: Trash,
     copies: Copies,
+    peers: Peers | None,
     settings: VirtualSettings,
 ) -> tuple[VirtualWorkspace, ...]:
     parts = Parts(directory, lookup, authorizer)
@@ -62,7 +64,7 @@ def virtual_workspaces(
         ReadableWorkspace(parts, inactive),
         AccessWorkspace(parts),
         UsageWorkspace(parts),
-        CopiesWorkspace(parts, copies),
+        CopiesWorkspace(parts, copies, peers),
     ]
     if trash.window:
         made.append(TrashWorkspace(parts, trash))

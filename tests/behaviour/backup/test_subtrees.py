@@ -76,10 +76,10 @@ def fill(shard: ServerProcess) -> None:
     eventually(lambda: deep.post("/apis/shop.io/v1/hats", hat).status == 201)
 
 
-def ws(shard: ServerProcess, tmp_path: pathlib.Path, line: str) -> tuple[int, str]:
+def ws(kubeconfig: pathlib.Path, tmp_path: pathlib.Path, line: str) -> tuple[int, str]:
     done = subprocess.run(
         [sys.executable, "-m", "pykcp.cli.plugins", "kubectl-ws", *line.split()],
-        env={**environment(), "KUBECONFIG": str(shard.kubeconfig), "HOME": str(tmp_path)},
+        env={**environment(), "KUBECONFIG": str(kubeconfig), "HOME": str(tmp_path)},
         cwd=tmp_path,
         capture_output=True,
         text=True,
@@ -139,7 +139,7 @@ def check_copy(source: TestClient, copy: TestClient, old: str, new: str) -> None
 
 
 def test_a_clone(shard: ServerProcess, tmp_path: pathlib.Path) -> None:
-    code, text = ws(shard, tmp_path, "clone :root:org :root:copy")
+    code, text = ws(shard.kubeconfig, tmp_path, "clone :root:org :root:copy")
     assert code == 0, text
     assert text.startswith('Workspace "root:org" cloned to "root:copy": 4 workspaces')
     client = shard.client(cluster="root")
@@ -171,20 +171,20 @@ def test_a_clone(shard: ServerProcess, tmp_path: pathlib.Path) -> None:
 def test_there_and_to_another_installation(
     shard: ServerProcess, other: ServerProcess, tmp_path: pathlib.Path
 ) -> None:
-    code, text = ws(shard, tmp_path, "backup :root:org -o org.backup")
+    code, text = ws(shard.kubeconfig, tmp_path, "backup :root:org -o org.backup")
     assert code == 0, text
     file = tmp_path / "org.backup"
     assert file.stat().st_mode & 0o777 == 0o600
     here, there = shard.client(cluster="root"), other.client(cluster="root")
 
-    code, text = ws(shard, tmp_path, "restore -f org.backup")
+    code, text = ws(shard.kubeconfig, tmp_path, "restore -f org.backup")
     assert code == 1
     assert "exists here: delete that workspace first" in text
-    code, text = ws(shard, tmp_path, "restore :root:second -f org.backup --new-names")
+    code, text = ws(shard.kubeconfig, tmp_path, "restore :root:second -f org.backup --new-names")
     assert code == 0, text
     check_copy(here, here, "root:org", "root:second")
 
-    code, text = ws(other, tmp_path, "restore -f org.backup")
+    code, text = ws(other.kubeconfig, tmp_path, "restore -f org.backup")
     assert code == 0, text
     check_copy(here, there, "root:org", "root:org")
     # logical clusters and uids are the same, so kubeconfigs and references are, too
@@ -202,9 +202,13 @@ def test_there_and_to_another_installation(
     code, text = fsck(other)
     assert code == 0, text
 
+    code, text = ws(other.kubeconfig, tmp_path, "restore :root:renamed -f org.backup --new-names")
+    assert code == 0, text
+    check_copy(here, there, "root:org", "root:renamed")
+
     data = file.read_bytes()
     file.write_bytes(data[: len(data) // 2])
-    code, text = ws(other, tmp_path, "restore :root:torn -f org.backup")
+    code, text = ws(other.kubeconfig, tmp_path, "restore :root:torn -f org.backup")
     assert code == 1
     assert "cannot read org.backup" in text
     assert there.get(f"{WORKSPACES}/torn").status == 404

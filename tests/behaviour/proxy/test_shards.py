@@ -154,7 +154,7 @@ def test_a_new_proxy_starts_while_root_is_away(two: Fleet, root: TestClient) -> 
     finally:
         two["root"].start()
         proxy.member = member
-    # What root does not have is forgotten.
-    eventually(lambda: two.client(cluster="nowhere").get(CONFIG_MAPS).status == 403)
+    # What root does not have is forgotten. It is asked after pauses of up to half a minute.
+    eventually(lambda: two.client(cluster="nowhere").get(CONFIG_MAPS).status == 403, 60)
     (remembered,) = proxy.root.glob("front-proxy-shards.json")
     eventually(lambda: "gone" not in remembered.read_text())

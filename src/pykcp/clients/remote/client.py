@@ -457,6 +457,17 @@ class RemoteClient:
         """A request to a path that is no resource; its JSON answer. Raises StatusError."""
         return await self._ask(method, target, b"" if body is None else orjson.dumps(body))
 
+    async def get_with(self, target: str, headers: Headers) -> Object:
+        """The JSON answer at a path that is no resource, asked with further headers.
+
+        Raises StatusError.
+        """
+        sent = [*self.headers(), *headers]
+        response, answer = await self._exchange("GET", target, sent, b"")
+        if response.status >= 400:
+            raise error_of(response.status, answer)
+        return await self.decode(answer)
+
     def headers(self, accept: str = "application/json", content_type: str = "") -> Headers:
         headers = [("accept", accept), ("user-agent", f"pykcp/{self._manager}")]
         if content_type:

@@ -80,6 +80,7 @@ class Renaming(NamedTuple):
         return old
 
     def identity_key(self, old: str) -> str:
+        """The secret of an export that has this identity; with a new one, its copy has another."""
         return hashes.identity_key(sha256(f"{self.seed}/{old}".encode()).digest())
 
 
@@ -93,7 +94,7 @@ def renamed(row: TravellingRow, names: Renaming) -> PutKey | None:
     if trash.is_trash(row.key) or row.key.startswith(_EVENTS):
         return None
     obj = codec.decode(row.value.encode())
-    if meta.is_deleting(obj):
+    if meta.is_deleting(obj) or _leads_out(obj, parts.resource_prefix, names):
         return None
     cluster = names.clusters[parts.cluster]
     prefix = _prefix(parts.resource_prefix, names)
@@ -105,6 +106,13 @@ def renamed(row: TravellingRow, names: Renaming) -> PutKey | None:
         value = codec.encode(obj, cluster, codec.version_suffix(codec.stored_version(stored)))
     made = trash.indexed(key, Entry(key, 0, codec.fill(value, 0), terms))
     return made._replace(value=value, expect=0)
+
+
+def _leads_out(obj: Object, prefix: str, names: Renaming) -> bool:
+    """Whether it is a Workspace that is not in the tree: created after the tree was listed."""
+    spec = obj.get("spec") or {}
+    child = spec.get("cluster") if prefix == _WORKSPACES and not spec.get("mount") else None
+    return bool(child) and child not in names.clusters
 
 
 def _prefix(prefix: str, names: Renaming) -> str:
@@ -158,8 +166,8 @@ def _rename_secret(obj: Object, key: str, names: Renaming) -> None:
     parts, data = split_key(key), obj.get("data") or {}
     place = f"{parts.cluster}/{parts.namespace}/{parts.name}"
     if names.seed and place in names.exports.values() and data.get("key"):
-        old = base64.b64decode(data["key"]).decode()
-        data["key"] = base64.b64encode(names.identity_key(old).encode()).decode()
+        identity = hashes.identity_hash(base64.b64decode(data["key"]).decode())
+        data["key"] = base64.b64encode(names.identity_key(identity).encode()).decode()
     if obj.get("type") == _TOKENS and (names.seed or names.is_foreign):
         # A token names its logical cluster and its account's uid: the controller makes another.
         obj["data"] = {}

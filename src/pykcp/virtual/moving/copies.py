@@ -1,8 +1,10 @@
 """`/services/copies/clusters/<workspace>/…`: a workspace with everything below it. Not in kcp.
 
     GET  …/tree                              what there is: logical clusters, exports, a revision
+    GET  …/tree?top=true, …/tree?part=true   the same as far as this shard has it, for other shards
     GET  …/rows?cluster=<name>&at=&after=    a page of the content of one of them
-    POST …/clone {"source", "name"}          a copy of another workspace in this one
+    POST …/clone {"source", "name", "shard"} a copy of another workspace in this one; `shard`: of
+                                             the source, if it is another one
     POST …/begin {"name", "tree", "isNew"}   restore a saved tree in this workspace …
     POST …/add {"copy", "rows"}              … its content …
     POST …/finish {"copy"}                   … and make it visible
@@ -16,10 +18,13 @@ administrators of the installation restore one.
 from __future__ import annotations
 
 from collections.abc import Coroutine
+from functools import partial
 from typing import Any
 
 from pykcp.auth.authz.attributes import Attributes, Decision, Verdict, forbidden
 from pykcp.auth.user import KCP_ADMIN, MASTERS
+from pykcp.clients.peers import Peers
+from pykcp.machinery.kcp import clusters
 from pykcp.machinery.resources import WORKSPACES
 from pykcp.machinery.status import (
     BadRequest,
@@ -27,13 +32,15 @@ from pykcp.machinery.status import (
     NotFound,
     RequestEntityTooLarge,
 )
-from pykcp.registry.moving.copies import CopiedTree, Copies, tree_from
+from pykcp.registry.moving.copies import Copies
 from pykcp.registry.moving.records import TravellingRow
+from pykcp.registry.moving.trees import CopiedTree, tree_from
 from pykcp.server.call import Call, integer
 from pykcp.server.media.answers import PageNotFound, send_object
 from pykcp.server.media.bodies import body_of, parse
 from pykcp.types import Object
 from pykcp.virtual.framework import DENIED, Parts, VirtualView, Visit
+from pykcp.virtual.moving.spread import SpreadTrees
 from pykcp.virtual.tree import API_VERSION, split_path
 
 _READS = ("/tree", "/rows")
@@ -46,9 +53,9 @@ class CopiesWorkspace:
     name = "copies"
     checks: tuple[str, ...] = ()
 
-    def __init__(self, parts: Parts, copies: Copies) -> None:
+    def __init__(self, parts: Parts, copies: Copies, peers: Peers | None) -> None:
         self._lookup = parts.lookup
-        self._view = CopiesView(parts, copies)
+        self._view = CopiesView(parts, copies, peers)
 
     def visit(self, path: str) -> Visit | None:
         place = split_path(path)
@@ -59,8 +66,9 @@ class CopiesWorkspace:
 
 
 class CopiesView(VirtualView):
-    def __init__(self, parts: Parts, copies: Copies) -> None:
+    def __init__(self, parts: Parts, copies: Copies, peers: Peers | None) -> None:
         self._parts, self._copies = parts, copies
+        self._trees = SpreadTrees(copies.reader, peers)
         self.paths = self
 
     async def authorize(self, call: Call) -> Decision:
@@ -76,10 +84,12 @@ class CopiesView(VirtualView):
         return await self._parts.authorizer.authorize(cluster, _everything(call))
 
     async def _check_tree(self, call: Call, tree: CopiedTree) -> None:
-        """Those below have rights of their own."""
+        """Those below have rights of their own; other shards have checked theirs."""
         if MASTERS in call.user.groups:
             return
         for cluster in tree.clusters:
+            if cluster in tree.shards:
+                continue
             decision = await self._may_all(call, cluster)
             if not decision.allowed:
                 raise forbidden(_everything(call), decision.reason)
@@ -116,38 +126,66 @@ class CopiesView(VirtualView):
         send_object(call, await answers[path](call, body))
 
     async def _tree(self, call: Call, body: Object) -> Object:
-        tree = await self._copies.tree(call.cluster)
+        is_top, is_part = call.info.param("top") == "true", call.info.param("part") == "true"
+        if is_top or is_part:
+            part = await self._copies.reader.part(call.cluster, is_top=is_top)
+            tree, found = part.tree, part.to_json()
+        else:
+            tree = await self._trees.tree(call.cluster, call.user)
+            found = tree.to_json()
         await self._check_tree(call, tree)
-        return {"kind": "WorkspaceCopy", "apiVersion": API_VERSION, **tree.to_json()}
+        return {"kind": "WorkspaceCopy", "apiVersion": API_VERSION, **found}
 
     async def _rows(self, call: Call, body: Object) -> Object:
         cluster = call.info.param("cluster") or call.cluster
-        if not self._copies.is_below(cluster, call.cluster):
+        if not self._copies.reader.is_below(cluster, call.cluster):
             raise NotFound.resource("core.kcp.io", "logicalclusters", cluster)
         decision = await self._may_all(call, cluster)
         if MASTERS not in call.user.groups and not decision.allowed:
             raise forbidden(_everything(call), decision.reason)
         at = integer(call, "at")
-        rows, after = await self._copies.rows(cluster, call.info.param("after"), at)
+        rows, after = await self._copies.reader.rows(cluster, call.info.param("after"), at)
         return {"rows": [list(row) for row in rows], "next": after}
 
     async def _clone(self, call: Call, body: Object) -> Object:
-        source = self._parts.lookup.cluster_of(_text(body, "source"))
-        if source is None:
-            raise NotFound.resource(WORKSPACES.group, WORKSPACES.resource, _text(body, "source"))
+        source, shard = await self._source(call, body)
+        tree = await self._trees.tree(source, call.user, shard)
+        if not shard:
+            await self._check_tree(call, tree)
+        read = partial(self._read, call, tree, shard)
+        made = await self._copies.clone(tree, read, call.cluster, _text(body, "name"), call.user)
+        return _summary(made, len(tree.clusters))
+
+    async def _source(self, call: Call, body: Object) -> tuple[str, str]:
+        """The logical cluster to copy, and the shard that has it; "" is this one."""
+        given = _text(body, "source")
+        source = self._parts.lookup.cluster_of(given)
+        if source is None or not self._copies.reader.has(source):
+            shard = _text(body, "shard")
+            if not shard or not clusters.is_name(given):
+                raise NotFound.resource(WORKSPACES.group, WORKSPACES.resource, given)
+            return given, shard  # that shard decides whether the user may read it
         decision = await self._may_all(call, source)
         if MASTERS not in call.user.groups and not decision.allowed:
             raise forbidden(_everything(call), decision.reason)
-        tree = await self._copies.tree(source)
-        await self._check_tree(call, tree)
-        made = await self._copies.clone(tree, call.cluster, _text(body, "name"), call.user)
-        return _summary(made, len(tree.clusters))
+        return source, ""
+
+    async def _read(
+        self, call: Call, tree: CopiedTree, shard: str, cluster: str, after: str
+    ) -> tuple[list[TravellingRow], str]:
+        return await self._trees.rows(tree, shard, cluster, after, call.user)
 
     async def _begin(self, call: Call, body: Object) -> Object:
         tree = tree_from(body.get("tree"))
         is_new = body.get("isNew") is True
+        here = await self._trees.installation(self._parts.lookup.canonical_path(call.cluster))
         copy = await self._copies.begin(
-            tree, call.cluster, _text(body, "name"), call.user, is_new=is_new
+            tree,
+            call.cluster,
+            _text(body, "name"),
+            call.user,
+            is_new=is_new,
+            is_foreign=here != tree.installation,
         )
         return {"copy": copy}
 

@@ -53,9 +53,12 @@ def backup(invocation: CommandInvocation) -> None:
 def _pages(session: Session, service: str, tree: Object) -> Iterator[Object]:
     for cluster in tree["clusters"]:
         after = ""
+        # Those on other shards are asked for by their own names, which the front-proxy knows.
+        is_elsewhere = cluster in (tree.get("shards") or {})
+        place = f"/services/copies/clusters/{cluster}" if is_elsewhere else service
         while True:
             query = urlencode({"cluster": cluster, "at": tree["revision"], "after": after})
-            page = session.client.get(f"{service}/rows?{query}", about=cluster)
+            page = session.client.get(f"{place}/rows?{query}", about=cluster)
             yield {"rows": page["rows"]}
             after = page["next"]
             if not after:
@@ -128,13 +131,22 @@ def clone(invocation: CommandInvocation) -> None:
     session = Session(invocation)
     source, path = (_path(session, one) for one in invocation.arguments)
     parent, name = clusters.split(path)
-    body = {"source": source, "name": name}
+    body = {"name": name, **_source(session, source)}
     address = f"/services/copies/clusters/{parent}/clone"
     made = session.client.request("POST", address, body, about=source)
     print(
         f"Workspace {quote(source)} cloned to {quote(path)}: {made['workspaces']} workspaces,"
         f" logical cluster {made['cluster']}."
     )
+
+
+def _source(session: Session, path: str) -> Object:
+    """What is cloned: its logical cluster, and the shard that has it."""
+    where = f"/clusters/{path}/apis/core.kcp.io/v1alpha1/logicalclusters/cluster"
+    metadata = session.client.get(where, about=path)["metadata"]
+    annotations = metadata.get("annotations") or {}
+    shard = annotations.get("core.kcp.io/shard") or ""
+    return {"source": annotations.get("kcp.io/cluster") or path, "shard": shard}
 
 
 def _path(session: Session, given: str) -> str:

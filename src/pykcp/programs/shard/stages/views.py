@@ -150,6 +150,7 @@ def _workspaces(
         access.clusters.inactive,
         trash,
         Copies(stores.store, catalog.lookup, trash, settings.shard.shard_name),
+        catalog.peers,
         VirtualSettings(settings.shard.shard_name, settings.features.gates),
     )
     parts = Parts(catalog.directory, catalog.lookup, access.authorizer)

@@ -1,0 +1,243 @@
+"""Trees of workspaces as they are copied: what there is, and its content.
+
+A tree may be spread over shards. A shard reads its part, and says which workspaces below are on
+others; `virtual/moving/spread.py` puts the parts together.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from pykcp.aio.slices import Slices
+from pykcp.apis.kcp import logical_clusters as lifecycle
+from pykcp.machinery import meta
+from pykcp.machinery.kcp import clusters
+from pykcp.machinery.resources import API_BINDINGS, API_EXPORTS, LOGICAL_CLUSTERS, WORKSPACES
+from pykcp.machinery.status import BadRequest, NotFound
+from pykcp.registry import codec
+from pykcp.registry.errors import translate
+from pykcp.registry.keys import kind_prefix, object_key
+from pykcp.registry.lookup import ObjectLookup
+from pykcp.registry.moving.records import TravellingRow, row_of
+from pykcp.storage.errors import StoreError
+from pykcp.storage.interface import Store
+from pykcp.storage.numbering import slot_of
+from pykcp.types import Object
+
+WORKSPACE_PREFIX = kind_prefix(WORKSPACES)
+_CLUSTERS = kind_prefix(LOGICAL_CLUSTERS)
+_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+
+
+class CopiedTree(NamedTuple):
+    """A workspace and all below it, as far as it has to be known before its content."""
+
+    path: str
+    revision: int
+    installation: str
+    """The uid of the root of the tree that it is in; "" if that is not known."""
+    workspace: Object
+    """The Workspace at the top."""
+    clusters: list[str]
+    """Logical clusters, that of the workspace first, each after the one that it is in."""
+    exports: dict[str, str]
+    """See `Renaming.exports`."""
+    identities: dict[str, str]
+    """The identities of all exports that are bound in the tree, by `path:name`."""
+    shards: dict[str, str] = {}  # noqa: RUF012  # of a tuple: never changed
+    """Logical clusters that are on other shards than that of the workspace, and on which."""
+
+    @property
+    def has_comparable_revision(self) -> bool:
+        """Whether its shard numbers revisions by the clock that shards share."""
+        return slot_of(self.revision) is not None
+
+    def to_json(self) -> Object:
+        return self._asdict()
+
+
+class PartElsewhere(NamedTuple):
+    """A workspace of a tree that is on another shard."""
+
+    cluster: str
+    shard: str
+
+
+class TreePart(NamedTuple):
+    """What one shard has of a tree."""
+
+    tree: CopiedTree
+    elsewhere: list[PartElsewhere]
+    """Where it goes on."""
+
+    def to_json(self) -> Object:
+        return {**self.tree.to_json(), "elsewhere": [one._asdict() for one in self.elsewhere]}
+
+
+def tree_from(obj: Any) -> CopiedTree:
+    """Raises BadRequest."""
+    try:
+        fields = {name: obj[name] for name in CopiedTree._fields if name != "shards"}
+        tree = CopiedTree(**fields, shards=obj.get("shards") or {})
+        if not tree.clusters or not all(map(_NAME.fullmatch, tree.clusters)):
+            raise BadRequest("clusters must be names of logical clusters")
+    except (KeyError, TypeError, AttributeError) as error:
+        raise BadRequest(f"this is not a saved tree of workspaces: {error}") from error
+    return tree
+
+
+def part_from(obj: Any) -> TreePart:
+    """Raises BadRequest."""
+    return TreePart(tree_from(obj), [PartElsewhere(**one) for one in obj.get("elsewhere") or ()])
+
+
+class TreeReader:
+    def __init__(self, store: Store, lookup: ObjectLookup, shard: str) -> None:
+        self._store, self._lookup, self._shard = store, lookup, shard
+
+    async def part(self, top: str, *, is_top: bool = True) -> TreePart:
+        """A workspace and those below it on this shard. Raises NotFound.
+
+        `is_top`: whether it is the top of the whole tree, of which the Workspace is needed.
+        """
+        cluster = self._cluster(top)
+        owner = (cluster or {}).get("spec", {}).get("owner") or {}
+        if cluster is None or owner.get("resource") != WORKSPACES.resource:
+            raise NotFound.resource(WORKSPACES.group, WORKSPACES.resource, top)
+        path = self._lookup.canonical_path(top)
+        workspace = self._workspace(cluster, path) if is_top else {}
+        slices, exports, identities = Slices(top), dict[str, str](), dict[str, str]()
+        found, waiting, elsewhere = list[str](), [top], list[PartElsewhere]()
+        while waiting:
+            name = waiting.pop()
+            found.append(name)
+            for child in self._children(name):
+                if child.shard:
+                    elsewhere.append(child)
+                else:
+                    waiting.append(child.cluster)
+            exports.update(self._exports(name))
+            identities.update(self._bound(name))
+            if slices.is_over():
+                await slices.next()
+        tree = CopiedTree(
+            path, self._store.revision, self.installation(path), workspace, found, exports,
+            identities,
+        )  # fmt: skip
+        return TreePart(tree, elsewhere)
+
+    def has(self, cluster: str) -> bool:
+        """Whether a logical cluster is on this shard."""
+        return self._cluster(cluster) is not None
+
+    async def advance(self, revision: int) -> None:
+        """All later writes here get newer revisions."""
+        try:
+            await self._store.advance(revision)
+        except StoreError as error:
+            raise translate(error) from error
+
+    def is_below(self, cluster: str, top: str) -> bool:
+        """Whether a logical cluster is that of a workspace, or of one below it."""
+        while cluster != top:
+            found = self._lookup.logical_cluster(cluster) or {}
+            cluster = ((found.get("spec") or {}).get("owner") or {}).get("cluster") or ""
+            if not cluster:
+                return False
+        return True
+
+    def installation(self, path: str) -> str:
+        """See `CopiedTree.installation`."""
+        root = self._lookup.logical_cluster(path.partition(":")[0])
+        return meta.uid(root) if root is not None else ""
+
+    async def rows(self, cluster: str, after: str, at: int) -> tuple[list[TravellingRow], str]:
+        """A page of a logical cluster at a revision, and where the next one begins."""
+        try:
+            page = await self._store.export(cluster, after=after, at=at)
+        except StoreError as error:
+            raise translate(error) from error
+        return [row_of(row) for row in page.rows], page.next_after
+
+    def _workspace(self, cluster: Object, path: str) -> Object:
+        owner = cluster["spec"]["owner"]
+        found = self._stored(object_key(WORKSPACE_PREFIX, owner["cluster"], "", owner["name"]))
+        return found or _workspace_of(cluster, path)  # it is on the shard of its parent
+
+    def _cluster(self, name: str) -> Object | None:
+        """A LogicalCluster of this shard; the lookup also knows some of others, by the cache."""
+        return self._stored(object_key(_CLUSTERS, name, "", "cluster"))
+
+    def _stored(self, key: str) -> Object | None:
+        entry = self._store.get(key)
+        return codec.decode(entry.value) if entry is not None else None
+
+    def _children(self, cluster: str) -> Iterator[PartElsewhere]:
+        """Logical clusters of the workspaces in one; without a shard: on this one."""
+        for workspace in self._of_kind(WORKSPACE_PREFIX, cluster):
+            child = (workspace.get("spec") or {}).get("cluster")
+            if not child or workspace["spec"].get("mount") or meta.is_deleting(workspace):
+                continue
+            if self._cluster(child) is not None:
+                yield PartElsewhere(child, "")
+                continue
+            shard = meta.annotation(workspace, lifecycle.SHARD_ANNOTATION)
+            if shard and shard != self._shard:  # otherwise it does not exist yet
+                yield PartElsewhere(child, shard)
+
+    def _exports(self, cluster: str) -> Iterator[tuple[str, str]]:
+        path = self._lookup.canonical_path(cluster)
+        for export in self._of_kind(kind_prefix(API_EXPORTS), cluster):
+            secret = ((export.get("spec") or {}).get("identity") or {}).get("secretRef") or {}
+            place = f"{cluster}/{secret.get('namespace')}/{secret.get('name')}"
+            yield clusters.join(path, meta.name(export)), place
+
+    def _bound(self, cluster: str) -> Iterator[tuple[str, str]]:
+        for binding in self._of_kind(kind_prefix(API_BINDINGS), cluster):
+            export = ((binding.get("spec") or {}).get("reference") or {}).get("export") or {}
+            path = export.get("path") or self._lookup.canonical_path(cluster)
+            for bound in (binding.get("status") or {}).get("boundResources") or ():
+                identity = (bound.get("schema") or {}).get("identityHash")
+                if identity:
+                    yield clusters.join(path, export.get("name") or ""), identity
+
+    def _of_kind(self, prefix: str, cluster: str) -> Iterator[Object]:
+        for key in self._store.keys(f"{prefix}{cluster}/"):
+            stored = self._stored(key)
+            if stored is not None:
+                yield stored
+
+
+def _workspace_of(cluster: Object, path: str) -> Object:
+    """The Workspace of a LogicalCluster, as far as the LogicalCluster tells."""
+    owner, name = cluster["spec"]["owner"], meta.cluster(cluster)
+    kind_path, kind_name = clusters.split(meta.annotation(cluster, lifecycle.TYPE_ANNOTATION))
+    status = cluster.get("status") or {}
+    return {
+        "metadata": {
+            "name": owner["name"],
+            "uid": owner["uid"],
+            "creationTimestamp": cluster["metadata"].get("creationTimestamp"),
+            "labels": {lifecycle.PHASE_LABEL: lifecycle.phase_of(cluster)},
+            "annotations": {
+                lifecycle.SHARD_ANNOTATION: "",
+                lifecycle.SHARD_HASH_ANNOTATION: "",
+                lifecycle.CLUSTER_ANNOTATION: name,
+            },
+            "finalizers": [lifecycle.WORKSPACE_FINALIZER],
+        },
+        "spec": {
+            "type": {"name": kind_name, "path": kind_path},
+            "cluster": name,
+            "URL": f"{base_url(cluster)}{clusters.request_path(path)}",
+        },
+        "status": {"phase": status.get("phase"), "conditions": status.get("conditions") or []},
+    }
+
+
+def base_url(cluster: Object) -> str:
+    """The address of the server in the URL of a LogicalCluster."""
+    url: str = (cluster.get("status") or {}).get("URL") or ""
+    return url.partition("/clusters/")[0]
