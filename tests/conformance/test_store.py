@@ -59,8 +59,8 @@ class FollowedStore(FollowingStore):
     def announce_compaction(self, revision: int) -> None:
         self._own_progress.compacted = revision
 
-    def announce_adoption(self) -> None:
-        self._own_progress.adoptions += 1
+    def announce_adoption(self, since: int) -> None:
+        self._own_progress.note_adoption(since)
 
     def drain(self, drained: Callable[[], None] | None = None) -> Any:
         return self.hold_scans(drained) if drained else self._writer.drain()

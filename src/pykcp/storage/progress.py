@@ -50,8 +50,11 @@ class LogFollowers(Protocol):
     def announce_compaction(self, revision: int) -> None:
         """History before a revision is about to be removed."""
 
-    def announce_adoption(self) -> None:
-        """Keys with older revisions were added, of which there are no events."""
+    def announce_adoption(self, since: int) -> None:
+        """Keys with older revisions, of which there are no events, begin or cease to be added.
+
+        Who has all events up to `since` misses nothing else.
+        """
 
     def drain(self, drained: Callable[[], None]) -> None:
         """Have scans held back until `resume`; say when those under way are through."""
@@ -64,7 +67,7 @@ class LogProgress:
 
     __slots__ = ("_first", "_words")
 
-    SIZE = 3
+    SIZE = 4
     """Words that it takes."""
 
     def __init__(self, words: SharedWords, index: int) -> None:
@@ -89,12 +92,21 @@ class LogProgress:
 
     @property
     def adoptions(self) -> int:
-        """How often keys were added of which there are no events."""
+        """Twice how often keys were added of which there are no events; odd while some are."""
         return self._words[self._first + 2]
 
     @adoptions.setter
     def adoptions(self, count: int) -> None:
         self._words[self._first + 2] = count
+
+    @property
+    def adopted_since(self) -> int:
+        """The revision that a process must have to go on after the last adoption."""
+        return self._words[self._first + 3]
+
+    def note_adoption(self, since: int) -> None:
+        self._words[self._first + 3] = max(self.adopted_since, since)
+        self.adoptions += 1
 
 
 def _anonymous_file() -> int:

@@ -51,7 +51,7 @@ class RecentEvents:
         while self._size > self._capacity and start < len(events):
             oldest = events[start]
             self._size -= size(oldest)
-            self.floor = oldest.revision
+            self.floor = max(self.floor, oldest.revision)
             start += 1
         self._start = start
         # What is cut off still holds memory, so a few large events do not wait for many.

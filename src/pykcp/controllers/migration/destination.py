@@ -100,6 +100,7 @@ class MigrationDestination:
                     return
                 await self._copy_all(move, departure.revision, report)
                 return
+            await self._incoming.expect(move.cluster, is_due=False)
             try:
                 await self._copy_all(move, 0, report)
                 await self._definitions.ensure(move.origin, move.cluster)
@@ -144,6 +145,7 @@ class MigrationDestination:
 
     async def _finish(self, move: _Move) -> bool:
         """Let the origin hold writes, copy the last changes, have the cluster; False: again."""
+        await self._incoming.expect(move.cluster, is_due=True)
         progress = self._progress(move)
         page = await move.ask("hold", after=progress.revision)
         if page["isBehind"]:

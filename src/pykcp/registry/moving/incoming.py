@@ -56,8 +56,16 @@ class IncomingMoves:
     async def begin(self, cluster: str, shard: str, migration: str) -> None:
         """Record that a cluster arrives; what another migration left behind is dropped."""
         arrival = Arrival(cluster, shard, migration)
-        if self._moves.arriving.get(cluster) != arrival:
+        found = self._moves.arriving.get(cluster)
+        if found is None or found._replace(is_due=False) != arrival:
             await self._store.discard(cluster)
+            await self._write((PutKey(arrival.key, arrival.encoded()),))
+
+    async def expect(self, cluster: str, *, is_due: bool) -> None:
+        """Record whether the origin may have given a cluster away: then requests wait for it here."""
+        arrival = self._moves.arriving.get(cluster)
+        if arrival is not None and arrival.is_due != is_due:
+            arrival = arrival._replace(is_due=is_due)
             await self._write((PutKey(arrival.key, arrival.encoded()),))
 
     async def stage(

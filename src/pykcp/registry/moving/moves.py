@@ -49,6 +49,11 @@ class ClusterMoves:
     def is_arriving(self, name: str) -> bool:
         return name in self.arriving
 
+    def origin_of(self, name: str) -> str:
+        """The shard that still serves a logical cluster which arrives here; "" if none does."""
+        arrival = self.arriving.get(name)
+        return arrival.shard if arrival is not None and not arrival.is_due else ""
+
     async def arrived(self, name: str) -> None:
         """Return when a logical cluster has arrived, or after some seconds."""
         event = self._awaited.setdefault(name, asyncio.Event())

@@ -53,6 +53,8 @@ class Arrival(NamedTuple):
     shard: str
     """Where it comes from."""
     migration: str
+    is_due: bool = False
+    """Everything is here, and the other shard may have given it away; until then it serves it."""
 
     @property
     def key(self) -> str:
@@ -73,7 +75,8 @@ def departure_from(value: bytes) -> Departure:
 
 def arrival_from(value: bytes) -> Arrival:
     stored = codec.decode(value)
-    return Arrival(**{field: stored[field] for field in Arrival._fields})
+    # Records of earlier versions lack the fields that came later.
+    return Arrival(**{field: stored[field] for field in Arrival._fields if field in stored})
 
 
 class CopyProgress(NamedTuple):

@@ -62,6 +62,9 @@ class MoveIndex(Protocol):
 
     def is_arriving(self, name: str) -> bool: ...
 
+    def origin_of(self, name: str) -> str:
+        """The shard that still serves a logical cluster which arrives here; "" if none does."""
+
     async def arrived(self, name: str) -> None:
         """Return when it has arrived, or after some seconds."""
 
@@ -244,9 +247,12 @@ class ClusterResolver:
     def _check_moves(self, call: Call, name: str) -> Pending:
         moves = self._index.moves
         if moves.is_arriving(name):
-            if self._is_routed(call):
-                raise ArrivingCluster(moves, name)
-            return None
+            if not self._is_routed(call):
+                return None
+            origin = moves.origin_of(name)
+            if origin:
+                return _answer_not_here(call, origin)
+            raise ArrivingCluster(moves, name)
         shard = moves.shard_of(name)
         return _answer_not_here(call, shard) if shard and self._is_routed(call) else None
 

@@ -10,19 +10,24 @@ from __future__ import annotations
 
 import pathlib
 import sqlite3
+from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import closing
+from itertools import islice
 from typing import NoReturn
 
 from pykcp.aio.resting import rest
 from pykcp.storage.errors import StoreError, StoreUnavailable
-from pykcp.storage.interface import Revisions
+from pykcp.storage.interface import Event, Revisions
+from pykcp.storage.keys import part_of
 from pykcp.storage.moving import Adoption, IncomingRow
 from pykcp.storage.operations import DeleteKey, Operation
 from pykcp.storage.progress import LogProgress
 from pykcp.storage.ring import RecentEvents
 from pykcp.storage.size_limit import SizeLimit
 from pykcp.storage.sqlite import files, incoming, scans
-from pykcp.storage.sqlite.reading import ENTRY_CACHE_BYTES, ReadingHalf
+from pykcp.storage.sqlite.incoming import ImportState
+from pykcp.storage.sqlite.reading import ENTRY_CACHE_BYTES, ReadingHalf, arrival
 
 _ROWS = 128
 """Events that are taken at a go: some 2 ms."""
@@ -90,6 +95,11 @@ class FollowingStore(WithoutWrites, ReadingHalf):
     ) -> None:
         self._progress = progress
         self._adoptions = 0
+        """Everything that was adopted before the counter had this value is known (`progress`)."""
+        self._unannounced: deque[tuple[str, str]] = deque()
+        """Parts that were adopted and that listeners do not know wholly, and the last key they do."""
+        self.on_adopted: Callable[[], None] | None = None
+        """Called when a part of another store is current here, before listeners hear of it."""
         self.on_lost: Callable[[LostTrack], None] | None = None
         """Called when the log cannot be followed any more, before LostTrack is raised."""
         super().__init__(
@@ -103,7 +113,7 @@ class FollowingStore(WithoutWrites, ReadingHalf):
         return self._progress.compacted
 
     async def start(self) -> None:
-        self._adoptions = self._progress.adoptions
+        self._adoptions = self._progress.adoptions & ~1
         self.revision = self._progress.revision
         self._recent = RecentEvents(self.revision, self._recent_bytes)
         try:
@@ -133,17 +143,71 @@ class FollowingStore(WithoutWrites, ReadingHalf):
 
     def _take(self, target: int) -> bool:
         """The next events up to a revision; whether there are no more."""
+        connection, adoptions = self._point_connection(), self._progress.adoptions
         with self._translated():
-            found = (self.revision, target, "", scans.NO_END, _ROWS)
-            rows = self._point_connection().execute(scans.HISTORY, found).fetchall()
+            imports = None
+            with scans.snapshot(connection):
+                found = (self.revision, target, "", scans.NO_END, _ROWS)
+                rows = connection.execute(scans.HISTORY, found).fetchall()
+                if self._progress.adoptions != self._adoptions:
+                    imports = incoming.read_all(connection)
         if self.revision < self._progress.compacted:
             self._lose_track(f"events after {self.revision} are compacted")
-        if self._progress.adoptions != self._adoptions:
-            self._lose_track("a part of another store was adopted")
+        if imports is not None:
+            self._note_adopted(imports)
+            self._adoptions = max(self._adoptions, adoptions & ~1)
+        if self._unannounced:
+            self._announce_some()
+            return False
         is_all = len(rows) < _ROWS
         events = [scans.event_of_row(*row) for row in rows]
-        self._publish(target if is_all else events[-1].revision, events)
+        reached = target if is_all else events[-1].revision
+        self._publish(reached, self._without_adopted(events) if self._imports else events)
         return is_all
+
+    # -- parts of other stores
+
+    def _note_adopted(self, imports: dict[str, ImportState]) -> None:
+        """Parts may have been adopted: there are no events of what is in them."""
+        known, self._imports = self._imports, imports
+        for part, state in imports.items():
+            before = known.get(part)
+            if state.adoption is None or (before and before.adoption == state.adoption):
+                continue
+            if self.revision < self._progress.adopted_since:
+                # It may have been here before, and what is known of it has gone without events.
+                self._lose_track(f"part {part} was adopted, and events before it are missing")
+            self._unannounced.append((part, ""))
+            self._recent = RecentEvents(state.adoption.revision, self._recent_bytes)
+            self._entries.clear()
+            if self.on_adopted is not None:
+                self.on_adopted()
+
+    def _announce_some(self) -> None:
+        """Tell listeners about the next rows of a part that was adopted."""
+        part, after = self._unannounced[0]
+        state = self._imports.get(part)
+        at = state.adoption.revision if state is not None and state.adoption is not None else 0
+        with self._translated():
+            exported = scans.exported(self._point_connection(), part, after, at)
+            with closing(exported) as found:
+                rows = list(islice((row for row in found if row is not None), _ROWS))
+        if rows:
+            self._unannounced[0] = (part, rows[-1].key)
+            self._listeners.tell([arrival(row) for row in rows])
+        if len(rows) < _ROWS:
+            self._unannounced.popleft()
+
+    def _without_adopted(self, events: Sequence[Event]) -> Sequence[Event]:
+        """Without those of adopted parts from before, of which listeners know the result."""
+        adopted = {
+            part: state.adoption.revision
+            for part, state in self._imports.items()
+            if state.adoption is not None and state.adoption.revision > self.revision
+        }
+        if not adopted:
+            return events
+        return [one for one in events if one.revision > adopted.get(part_of(one.key), 0)]
 
     def _lose_track(self, why: str) -> NoReturn:
         error = LostTrack(f"{self._path}: {why}")

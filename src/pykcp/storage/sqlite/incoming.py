@@ -7,12 +7,14 @@ first part arrives.
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from pykcp.storage import changes as planning
 from pykcp.storage.changes import StoredChange, StoredRow
+from pykcp.storage.interface import TERM_SEPARATOR
 from pykcp.storage.keys import end_of_prefix, part_of
 from pykcp.storage.moving import Adoption, IncomingRow
 from pykcp.storage.operations import DeleteKey, PutKey
@@ -38,7 +40,30 @@ _NOTE = (
 )
 _ROWS = (
     "SELECT seq, key, deleted, terms, indexes, head, tail FROM incoming"
-    " WHERE part = ? AND seq > ? ORDER BY seq LIMIT ?"
+    " WHERE part = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3"
+)
+_ROWS_OF_KEYS = _ROWS.replace(" ORDER BY", " AND key IN (SELECT value FROM json_each(?4)) ORDER BY")
+_CHANGED = (
+    "SELECT key FROM incoming WHERE part = ? GROUP BY key HAVING count(*) > 1 OR max(deleted) = 1"
+)
+_UNCHANGED = "part = ?1 AND key NOT IN (SELECT value FROM json_each(?2))"
+"""Rows of keys with one value: nearly all."""
+_LOG_UNCHANGED = (
+    "INSERT INTO log(seq, key, prev, flags, terms, value)"  # noqa: S608 — constants only
+    f" SELECT seq, key, 0, {tables.CREATED}, terms, CAST(head || seq || tail AS BLOB)"
+    f" FROM incoming WHERE {_UNCHANGED} ORDER BY seq"
+)
+_POINT_UNCHANGED = (
+    "INSERT INTO current(key, seq, deleted, terms, indexes)"  # noqa: S608
+    f" SELECT key, seq, 0, terms, indexes FROM incoming WHERE {_UNCHANGED} ORDER BY key"
+)
+_INDEX_UNCHANGED = (
+    "WITH RECURSIVE entries(key, entry, rest) AS ("  # noqa: S608
+    f"SELECT key, '', indexes FROM incoming WHERE indexes <> '' AND {_UNCHANGED} UNION ALL"
+    " SELECT key, substr(rest, 1, instr(rest || ?3, ?3) - 1),"
+    " substr(rest, instr(rest || ?3, ?3) + 1) FROM entries WHERE rest <> '')"
+    " INSERT OR IGNORE INTO idx(term, key)"
+    " SELECT entry, key FROM entries WHERE entry <> '' ORDER BY entry, key"
 )
 _ROWS_PER_STEP = 500
 _Staged = list[tuple[int, PutKey | DeleteKey]]
@@ -105,8 +130,7 @@ def adopt(
         revision = _apply_newest(connection, part, taken, revision, step)
         base = revision
     else:
-        for rows in _staged(connection, part):
-            _apply(connection, rows)
+        _apply_all(connection, part)
         # What was staged long ago may lie below what is swept already.
         write_meta(connection, "swept", min(read_meta(connection, "swept"), base))
     connection.execute("DELETE FROM incoming WHERE part = ?", (part,))
@@ -114,6 +138,22 @@ def adopt(
         "UPDATE imports SET base = ?, adopted = ? WHERE part = ?", (base, revision, part)
     )
     return Adoption(base, revision)
+
+
+def _apply_all(connection: sqlite3.Connection, part: str) -> None:
+    """Everything with its history. Nothing of the part is in the other tables before.
+
+    Writes of the part wait meanwhile: rows of keys that were not changed while the part was copied
+    are written by a few statements, without taking the interpreter's lock for each of them.
+    """
+    changed = [row[0] for row in connection.execute(_CHANGED, (part,))]
+    given = (part, json.dumps(changed))
+    connection.execute(_LOG_UNCHANGED, given)
+    connection.execute(_POINT_UNCHANGED, given)
+    connection.execute(_INDEX_UNCHANGED, (*given, TERM_SEPARATOR))
+    if changed:
+        for rows in _staged(connection, part, changed):
+            _apply(connection, rows)
 
 
 def _apply(connection: sqlite3.Connection, rows: _Staged) -> None:
@@ -156,9 +196,13 @@ def _newest(connection: sqlite3.Connection, part: str) -> Iterator[_Staged]:
         yield [(seq, operation) for seq, operation in rows if newest[operation.key] == seq]
 
 
-def _staged(connection: sqlite3.Connection, part: str) -> Iterator[_Staged]:
+def _staged(
+    connection: sqlite3.Connection, part: str, keys: Sequence[str] | None = None
+) -> Iterator[_Staged]:
+    """All that is staged of a part, or of some of its keys, in the order of revisions."""
+    query, given = (_ROWS, ()) if keys is None else (_ROWS_OF_KEYS, (json.dumps(keys),))
     after = -1
-    while rows := connection.execute(_ROWS, (part, after, _ROWS_PER_STEP)).fetchall():
+    while rows := connection.execute(query, (part, after, _ROWS_PER_STEP, *given)).fetchall():
         after = rows[-1][0]
         yield [
             (seq, DeleteKey(key, Value(head, tail)))

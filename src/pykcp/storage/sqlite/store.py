@@ -87,6 +87,8 @@ class SQLiteStore(ReadingHalf):
         self._reserving: asyncio.Task[None] | None = None
         """Up to this revision, `advance` does not have to store anything."""
         self._followers = followers
+        self._staged_since: dict[str, int] = {}
+        """The revision when the first rows of a part were staged."""
         self._lock = files.FileLock(path)
         self._commits: GroupCommit | None = None
         self._compacting = asyncio.Lock()
@@ -190,6 +192,8 @@ class SQLiteStore(ReadingHalf):
 
     async def stage(self, part: str, rows: Sequence[IncomingRow], note: str) -> None:
         commits = self._started()
+        if self.staged(part) is None:
+            self._staged_since[part] = self.revision
         await commits.pause(
             _in_transaction(partial(incoming.stage, part=part, rows=rows, note=note))
         )
@@ -212,22 +216,37 @@ class SQLiteStore(ReadingHalf):
             return state.adoption
         adopted: list[Adoption] = []
 
-        def adopt(connection: sqlite3.Connection) -> None:
+        def apply(connection: sqlite3.Connection) -> None:
             revision, step = commits.next_revision(), commits.numbering.step
             adopted.append(incoming.adopt(connection, part, base, revision, step))
 
-        await commits.pause(_in_transaction(adopt))
+        await commits.pause(self._told_to_followers(part, _in_transaction(apply)))
         self._entries.clear()  # adopted rows are not events
+        self._staged_since.pop(part, None)
         adoption = adopted[0]
         commits.advance(adoption.revision)
         self._imports[part] = state._replace(adoption=adoption)
         self._recent = RecentEvents(max(self.revision, adoption.revision), self._recent_bytes)
-        if self._followers is not None:
-            self._followers.announce_adoption()
         if adoption.revision > self.revision:
             self._publish(adoption.revision, ())
         self.size.look()
         return adoption
+
+    def _told_to_followers(
+        self, part: str, adopt: Callable[[sqlite3.Connection], None]
+    ) -> Callable[[sqlite3.Connection], None]:
+        followers, since = self._followers, self._staged_since.get(part, 0)
+        if followers is None:
+            return adopt
+
+        def told(connection: sqlite3.Connection) -> None:
+            followers.announce_adoption(since)
+            try:
+                adopt(connection)
+            finally:
+                followers.announce_adoption(since)
+
+        return told
 
     async def compact(self, revision: int) -> None:
         commits = self._started()

@@ -50,6 +50,7 @@ class Points:
     def __init__(self, crash_at: int) -> None:
         self.names: list[str] = []
         self._crash_at = crash_at
+        self.look: Callable[[], None] = lambda: None
 
     def pass_by(self, name: str) -> None:
         self.names.append(name)
@@ -59,6 +60,7 @@ class Points:
     async def around(self, name: str, work: Callable[[], Awaitable[T]]) -> T:
         self.pass_by(f"before {name}")
         result = await work()
+        self.look()
         self.pass_by(f"after {name}")
         return result
 
@@ -111,6 +113,9 @@ class PointedIncoming(IncomingMoves):
     ) -> None:
         await self.points.around("stage", lambda: super(PointedIncoming, self).stage(cluster, rows, progress))  # fmt: skip
 
+    async def expect(self, cluster: str, *, is_due: bool) -> None:
+        await self.points.around("expect", lambda: super(PointedIncoming, self).expect(cluster, is_due=is_due))  # fmt: skip
+
     async def adopt(self, cluster: str) -> None:
         await self.points.around("adopt", lambda: super(PointedIncoming, self).adopt(cluster))
 
@@ -123,9 +128,15 @@ class FleetInTest:
         self.origin = ShardInTest(directory / "origin", 1)
         self.destination = ShardInTest(directory / "destination", 2)
         self.points = points
+        points.look = self._check_directions
         self.acknowledged: dict[str, int] = {}
         self._is_writing = True
         self._wrote = asyncio.Event()
+
+    def _check_directions(self) -> None:
+        """Requests are not sent to and fro between the shards."""
+        if self.origin.moves.shard_of(CLUSTER):
+            assert not self.destination.moves.origin_of(CLUSTER)
 
     # What `Peers` is for the destination.
     def client(self, name: str) -> FleetInTest:
@@ -195,6 +206,7 @@ async def run(directory: pathlib.Path, crash_at: int, dies: str) -> Points:
     except Crash:
         await getattr(fleet, dies).restart()
         assert not (fleet.origin.serves() and fleet.destination.serves())
+        fleet.points.look()
         await fleet.take()
     await fleet.origin.outgoing.clean(CLUSTER)
     await fleet.written(len(fleet.acknowledged) + 5)
@@ -219,18 +231,18 @@ async def test_without_interruption(tmp_path: pathlib.Path) -> None:
     points = await run(tmp_path, 0, "destination")
     steps = [name.removeprefix("before ") for name in points.names if name.startswith("before")]
     assert [step for step in steps if step not in ("request /changes", "stage")] == [
-        "begin", "request /state", "request /copy", "request /hold", "request /give", "adopt",
-        "arrive",
+        "begin", "request /state", "expect", "request /copy", "expect", "request /hold",
+        "request /give", "adopt", "arrive",
     ]  # fmt: skip
 
 
 @pytest.mark.parametrize("dies", ["origin", "destination"])
-@pytest.mark.parametrize("crash_at", range(1, 25))
+@pytest.mark.parametrize("crash_at", range(1, 27))
 async def test_a_shard_dies(tmp_path: pathlib.Path, crash_at: int, dies: str) -> None:
     points = await run(tmp_path, crash_at, dies)
-    assert len(points.names) > crash_at or crash_at > 20
+    assert len(points.names) > crash_at or crash_at > 22
 
 
 async def test_there_are_no_more_points(tmp_path: pathlib.Path) -> None:
     points = await run(tmp_path, 0, "destination")
-    assert len(points.names) <= 24
+    assert len(points.names) <= 26

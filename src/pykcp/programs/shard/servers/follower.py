@@ -15,6 +15,7 @@ import signal
 import socket
 import sys
 from collections.abc import Sequence
+from functools import partial
 
 from pykcp.aio.owner import spawn_detached
 from pykcp.programs.cache.storing import followed_store, sealed
@@ -82,6 +83,8 @@ class running_follower(running_shard):  # noqa: N801  # a context, as the shard
 
     async def _finish_start(self, shard: Shard, credentials: Credentials) -> None:
         """Everything is there already: the writer has made it."""
+        for each in self._followed:
+            each.on_adopted = partial(shard.stores.hub.end_cluster, "")
         self._locate(shard, credentials)
         self._start_housekeeping(shard)
         self._channel.send(MessageKind.READY)

@@ -210,8 +210,8 @@ class SharedLog:
     def announce_compaction(self, revision: int) -> None:
         self._progress.compacted = revision
 
-    def announce_adoption(self) -> None:
-        self._progress.adoptions += 1
+    def announce_adoption(self, since: int) -> None:
+        self._progress.note_adoption(since)
 
     def drain(self, drained: Callable[[], None]) -> None:
         self._owner.hold_scans(drained)
