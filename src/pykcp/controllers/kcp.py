@@ -12,7 +12,7 @@ from pykcp.controllers.apis.objects import ApiObjects
 from pykcp.controllers.cache import all as caching
 from pykcp.controllers.cache.published import PublishedCopies
 from pykcp.controllers.core import cluster_deletion, logical_clusters
-from pykcp.controllers.core.cluster_deletion import ClusterDeletion
+from pykcp.controllers.core.cluster_deletion import ClusterDeletion, FarWorkspaces
 from pykcp.controllers.core.logical_clusters import LogicalClusterController
 from pykcp.controllers.kube.root_ca import ca_map
 from pykcp.controllers.runtime.manager import ControllerSpec
@@ -98,10 +98,21 @@ def _cluster_controllers(
         LogicalClusterController(
             lister, client(logical_clusters.NAME), lookup, shard_name, now, metrics
         ),
-        ClusterDeletion(lister, client(cluster_deletion.NAME), content, trash, now, metrics),
+        ClusterDeletion(
+            lister, client(cluster_deletion.NAME), content, trash, now, metrics, _far(parts)
+        ),
         TrashSweeping(trash, parts.clock, metrics),
     ]
     return made
+
+
+def _far(parts: ControllerParts) -> FarWorkspaces | None:
+    """Workspaces of other shards whose logical clusters are here."""
+    if parts.peers is None:
+        return None
+    from pykcp.controllers.tenancy.far_trash import FarTrash
+
+    return FarTrash(parts.peers)
 
 
 def _workspace_controllers(

@@ -183,6 +183,9 @@ class Record(NamedTuple):
 
 
 def record_from(value: bytes) -> Record:
-    stored = codec.decode(value)
+    return record_of_json(codec.decode(value))
+
+
+def record_of_json(stored: Object) -> Record:
     # Records of earlier versions lack the fields that came later.
     return Record(**{field: stored[field] for field in Record._fields if field in stored})

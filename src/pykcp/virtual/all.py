@@ -7,6 +7,7 @@ from typing import NamedTuple
 from pykcp.auth.authz.chain import Authorizer
 from pykcp.cache.server import Cache
 from pykcp.clients.peers import Peers
+from pykcp.controllers.tenancy.far_trash import FarTrash
 from pykcp.registry.catalog.bound import BoundResources
 from pykcp.registry.catalog.directory import Directory
 from pykcp.registry.lookup import ObjectLookup
@@ -47,6 +48,7 @@ def virtual_workspaces(
     cache: Cache,
     inactive: Inactive,
     trash: Trash,
+    far: FarTrash | None,
     copies: Copies,
     peers: Peers | None,
     settings: VirtualSettings,
@@ -67,7 +69,7 @@ def virtual_workspaces(
         CopiesWorkspace(parts, copies, peers),
     ]
     if trash.window:
-        made.append(TrashWorkspace(parts, trash))
+        made.append(TrashWorkspace(parts, trash, far))
     if "CacheAPIs" in settings.gates:
         made.append(ReplicationWorkspace(parts, cache, settings.shard))
     if "LogicalClusterMigration" in settings.gates:

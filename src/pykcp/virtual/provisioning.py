@@ -4,6 +4,7 @@
     POST …/reports    a logical cluster on another shard has changed: its Workspace follows
     POST …/protected  the workspaces below some paths that are protected from deletion
     POST …/shards     the shards of the workspaces below some paths
+    POST …/trash/…    deleted workspaces (`trash_requests`)
 
 Only other shards have access: system:masters, and administrators of logical clusters.
 """
@@ -24,8 +25,10 @@ from pykcp.server.media.answers import PageNotFound, send_object
 from pykcp.server.media.bodies import body_of, parse
 from pykcp.types import Object
 from pykcp.virtual.framework import DENIED, VirtualView, Visit
+from pykcp.virtual.trash_requests import TrashRequests
 
 _KIND = "Provisioning"
+_TRASH = "/trash/"
 
 
 class WorkspacesBelow(NamedTuple):
@@ -41,16 +44,20 @@ class ProvisioningWorkspace:
     name = "provisioning"
     checks: tuple[str, ...] = ()
 
-    def __init__(self, hosted: HostedClusters, below: WorkspacesBelow) -> None:
-        self._view = ProvisioningView(hosted, below)
+    def __init__(
+        self, hosted: HostedClusters, below: WorkspacesBelow, trash: TrashRequests
+    ) -> None:
+        self._view = ProvisioningView(hosted, below, trash)
 
     def visit(self, path: str) -> Visit | None:
         return Visit(self._view, clusters.SYSTEM_SHARD, path)
 
 
 class ProvisioningView(VirtualView):
-    def __init__(self, hosted: HostedClusters, below: WorkspacesBelow) -> None:
-        self._hosted, self._below = hosted, below
+    def __init__(
+        self, hosted: HostedClusters, below: WorkspacesBelow, trash: TrashRequests
+    ) -> None:
+        self._hosted, self._below, self._trash = hosted, below, trash
         self.paths = self
 
     async def authorize(self, call: Call) -> Decision:
@@ -63,6 +70,8 @@ class ProvisioningView(VirtualView):
             "/protected": self._list_protected,
             "/shards": self._list_shards,
         }.get(call.info.path)
+        if action is None and call.info.path.startswith(_TRASH):
+            action = self._about_trash
         if action is None:
             raise PageNotFound
         if call.info.method != "POST":
@@ -98,6 +107,10 @@ class ProvisioningView(VirtualView):
 
     async def _list_protected(self, call: Call, body: Object) -> None:
         send_object(call, {"protected": self._below.protected(_paths(body))})
+
+    async def _about_trash(self, call: Call, body: Object) -> None:
+        action = call.info.path.removeprefix(_TRASH)
+        send_object(call, await self._trash.answer(action, body))
 
     async def _list_shards(self, call: Call, body: Object) -> None:
         send_object(call, {"shards": await self._below.shards(_paths(body))})

@@ -17,7 +17,8 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import NamedTuple
+from functools import partial
+from typing import NamedTuple, Protocol
 
 from pykcp.apis.kcp import logical_clusters as lifecycle
 from pykcp.apis.kcp_catalog import kind_id
@@ -46,7 +47,7 @@ from pykcp.machinery.status import NotFound, StatusError
 from pykcp.registry.cluster_content import ClusterContent, ContentItem
 from pykcp.registry.indexes.entries import DELETING
 from pykcp.registry.verbs.restore import CHUNK, Trash
-from pykcp.registry.verbs.transaction import Delete, Write
+from pykcp.registry.verbs.transaction import Delete, Raw, Write
 from pykcp.types import Object
 
 NAME = "kcp-logicalcluster-deletion"
@@ -67,6 +68,15 @@ _PATIENCE = 0.2
 """Seconds before more is marked as deleted although others still wait for their end."""
 
 
+NewRecord = Callable[[], Raw | None]
+"""Makes the record of a workspace that is kept; None if it is gone."""
+
+
+class FarWorkspaces(Protocol):
+    async def workspace_of(self, cluster: Object) -> Object | None:
+        """The Workspace of a LogicalCluster, if it is on another shard."""
+
+
 class SweptCluster(NamedTuple):
     """A cluster that is gone and in which something appeared since."""
 
@@ -82,7 +92,10 @@ class ClusterDeletion:
         trash: Trash,
         now: Callable[[], str],
         metrics: ControllerMetrics | None = None,
+        far: FarWorkspaces | None = None,
     ) -> None:
+        """`far`: other shards, which may have the Workspaces of logical clusters."""
+        self._far = far
         self._lister, self._client = lister, client
         self._content = content
         self._trash = trash
@@ -152,18 +165,18 @@ class ClusterDeletion:
         # Before looking, so that nothing is missed in between.
         self._waiting.setdefault(cluster, _GATHER)
         items = await self._content.of(cluster)
-        workspace = await self._kept_workspace(found)
+        new_record = await self._kept_workspace(found)
         if any(map(is_kept, items)):
-            wanted = list(filter(is_kept, items)) if workspace else items
+            wanted = list(filter(is_kept, items)) if new_record else items
             return await self._delete_what_goes(found, wanted)
-        if workspace:
-            await self._move_to_trash(found, items, workspace)
+        if new_record:
+            await self._move_to_trash(found, items, new_record)
         else:
             await self._remove(found, items)
         if meta.finalizers(found) != [lifecycle.DELETION_FINALIZER]:
             # Terminators are at work on it; the cluster above hears of it when they are done.
             self._look_again(self._blockers.note(found, is_here=True))
-        if len(items) > (CHUNK if workspace else _CHUNK):
+        if len(items) > (CHUNK if new_record else _CHUNK):
             # It took several writes: others may have put something back in between.
             self.controller.add_after(SweptCluster(cluster), _GATHER)
         self._waiting.pop(cluster, None)
@@ -264,12 +277,21 @@ class ClusterDeletion:
         writes: list[Write] = [deletion(name, item) for item in going[rest:]]
         await self._client.transaction([*writes, *last])
 
-    async def _kept_workspace(self, cluster: Object) -> Delete | None:
-        """The workspace of a cluster that is kept for a while; None if it is not."""
-        return await self._workspace_of(cluster) if self._trash.window else None
+    async def _kept_workspace(self, cluster: Object) -> NewRecord | None:
+        """What records the workspace of a cluster that is kept; None if it is not kept."""
+        if not self._trash.window:
+            return None
+        here = await self._workspace_of(cluster)
+        if here is not None:
+            key = here.resource.key(here.cluster, "", here.name)
+            return partial(self._trash.new_record, key, cluster)
+        workspace = await self._far.workspace_of(cluster) if self._far is not None else None
+        if workspace is None or not _goes_with(workspace, cluster):
+            return None
+        return partial(self._trash.new_far_record, workspace, cluster)
 
     async def _move_to_trash(
-        self, cluster: Object, items: list[ContentItem], workspace: Delete
+        self, cluster: Object, items: list[ContentItem], new_record: NewRecord
     ) -> None:
         """As `_remove`, but its content is kept in the trash."""
         if meta.finalizers(cluster) != [lifecycle.DELETION_FINALIZER]:
@@ -286,9 +308,7 @@ class ClusterDeletion:
                 if any(map(is_kept, items)):
                     raise Requeue("something new blocks the deletion")
                 going = in_deletion_order(items)
-        resource = workspace.resource
-        key = resource.key(workspace.cluster, "", workspace.name)
-        record = self._trash.new_record(key, cluster)
+        record = new_record()
         if record is None:
             raise Requeue("it is gone")
         last = [*_to_trash(name, going), record, *await self._itself(cluster)]
@@ -313,12 +333,7 @@ class ClusterDeletion:
         if owner.get("resource") != WORKSPACES.resource:
             return None
         workspace = await self._client.get(owner["cluster"], WORKSPACES, owner["name"])
-        if (
-            workspace is None
-            or meta.uid(workspace) != owner["uid"]
-            or meta.finalizers(workspace) != [lifecycle.WORKSPACE_FINALIZER]
-            or not meta.is_deleting(workspace)
-        ):
+        if workspace is None or not _goes_with(workspace, cluster):
             return None
         resource = self._client.resource(owner["cluster"], WORKSPACES)
         return Delete(resource, owner["cluster"], "", owner["name"])
@@ -337,6 +352,15 @@ class ClusterDeletion:
         """Whether a cluster is there, or about to be there again."""
         found = await self._client.get(cluster, LOGICAL_CLUSTERS, "cluster")
         return found is not None or self._trash.is_restoring(cluster)
+
+
+def _goes_with(workspace: Object, cluster: Object) -> bool:
+    """Whether a Workspace is being deleted and waits for nothing but its logical cluster."""
+    return (
+        meta.uid(workspace) == cluster["spec"]["owner"]["uid"]
+        and meta.finalizers(workspace) == [lifecycle.WORKSPACE_FINALIZER]
+        and meta.is_deleting(workspace)
+    )
 
 
 def _to_trash(cluster: str, items: list[ContentItem]) -> list[Write]:

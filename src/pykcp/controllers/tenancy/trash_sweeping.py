@@ -24,6 +24,7 @@ _START = "start"
 _NEXT = ""
 """Stands for the first record that is due."""
 _AT_A_TIME = 16
+_RESTORED_AFTER = 10.0
 
 _log = logging.getLogger(__name__)
 
@@ -47,6 +48,10 @@ class TrashSweeping:
     def _on_record(self, change: Change) -> None:
         if change.created:
             self.controller.add_after(_NEXT, self._trash.window)
+        elif not change.deleted:
+            record = record_from(change.value)
+            if record.state:  # by then it is done, unless another shard did not answer
+                self.controller.add_after(record.key, _RESTORED_AFTER)
 
     async def _resume(self) -> None:
         self.controller.add(_START)

@@ -6,6 +6,9 @@ Its content comes back as it was stored. It passed all checks when it was writte
 reach the trash, and the logical cluster is not accessible until the last write restores the
 LogicalCluster and the Workspace.
 
+The Workspace may have been on another shard than its logical cluster: then it is checked and
+created there (`FarParents`), before the LogicalCluster is restored here.
+
 The trash of a workspace stays until it is restored completely: a crash on the way leaves a record
 that says so, and the rest is done at the next start.
 """
@@ -14,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import Protocol
 
 from pykcp.apis.kcp import logical_clusters as lifecycle
 from pykcp.auth.user import MASTERS, User
@@ -56,11 +60,21 @@ CHUNK = 30
 """Objects of one transaction: etcd takes no more than 128 operations, and to move an object
 is three of them."""
 _FIRST = tuple(map(kind_prefix, (NAMESPACES, CUSTOM_RESOURCE_DEFINITIONS, API_BINDINGS)))
-_WORKSPACES = kind_prefix(WORKSPACES)
+_WORKSPACES, _CLUSTERS = kind_prefix(WORKSPACES), kind_prefix(LOGICAL_CLUSTERS)
 _SYSTEM = User("system:apiserver", groups=(MASTERS,))
 _CHOSEN = ("type", "location")
 """What of a workspace's spec its creator chooses; the rest is the system's."""
 _REFUSALS = (AlreadyExists, BadRequest, Forbidden, Invalid, NotFound)
+
+
+class FarParents(Protocol):
+    """Logical clusters of other shards in which workspaces were whose content is kept here."""
+
+    async def check(self, record: Record, user: User) -> None:
+        """`Trash.check_place` where the parent is; also whether the user may create it."""
+
+    async def create(self, record: Record, user: User) -> None:
+        """`Trash.create_workspace` where the parent is."""
 
 
 class Trash:
@@ -82,16 +96,15 @@ class Trash:
         """What to do before anything is resumed, in the process that runs controllers."""
         self.copying: set[str] = set()
         """Logical clusters that are being written by `registry.moving.copies`."""
+        self.far: FarParents | None = None
+        """None: there are no other shards."""
 
     # -- deleted workspaces ------------------------------------------------------------
 
     def new_record(self, workspace_key: str, cluster: Object) -> Raw | None:
         """What records a workspace that is removed now; None if it is not there."""
         workspace = self._store.get(workspace_key)
-        cluster_key = object_key(
-            kind_prefix(LOGICAL_CLUSTERS), meta.cluster(cluster), "", "cluster"
-        )
-        entry = self._store.get(cluster_key)
+        entry = self._store.get(object_key(_CLUSTERS, meta.cluster(cluster), "", "cluster"))
         if workspace is None or entry is None:
             return None
         stored = codec.decode(workspace.value)
@@ -99,6 +112,16 @@ class Trash:
         path = clusters.join(self._lookup.canonical_path(parent), meta.name(stored))
         made = Record(self.now(), parent, path, stored, codec.decode(entry.value))
         return Raw((_put(made, 0),))
+
+    def new_far_record(self, workspace: Object, cluster: Object) -> Raw | None:
+        """The same for a workspace of another shard, whose logical cluster is here."""
+        name = meta.cluster(cluster)
+        entry = self._store.get(object_key(_CLUSTERS, name, "", "cluster"))
+        if entry is None:
+            return None
+        path = meta.annotation(cluster, lifecycle.PATH_ANNOTATION) or name
+        stored = codec.decode(entry.value)
+        return Raw((_put(Record(self.now(), meta.cluster(workspace), path, workspace, stored), 0),))
 
     def records(self, parent: str) -> Iterator[Record]:
         """Of workspaces that were in a logical cluster, the newest first."""
@@ -141,11 +164,27 @@ class Trash:
             entry = self._store.get(record.key)
             if entry is None or record_from(entry.value).state:
                 raise NotFound.resource(WORKSPACES.group, WORKSPACES.resource, record.name)
-            await self.check(record, user)  # before anything is moved
-            self._check_place(record)
+            if self.is_here(record.parent):  # all checks before anything is moved
+                await self.check_place(record, user)
+            else:
+                await self._far_of(record).check(record, user)
             record = record._replace(state=trash.RESTORING, requested_by=user.to_json())
             await self._write([_put(record, entry.revision)])
             await self._finish(record)
+
+    def is_here(self, cluster: str) -> bool:
+        """Whether a logical cluster is on this shard."""
+        return self._store.get(object_key(_CLUSTERS, cluster, "", "cluster")) is not None
+
+    def _far_of(self, record: Record) -> FarParents:
+        if self.far is None:
+            raise no_place(record)
+        return self.far
+
+    async def check_place(self, record: Record, user: User) -> None:
+        """Raise what creating the workspace of a record here would raise, or that it is there."""
+        await self.check(record, user)
+        self._check_place(record)
 
     async def check(self, record: Record, user: User) -> None:
         """Raise what creating the workspace of a record would raise for a user."""
@@ -173,9 +212,7 @@ class Trash:
     def _check_place(self, record: Record) -> None:
         parent = self._lookup.logical_cluster(record.parent)
         if parent is None or meta.is_deleting(parent):
-            raise Conflict(
-                f"the workspace that {record.path} was in does not exist or is terminating"
-            )
+            raise no_place(record)
         if self._store.get(_workspace_key(record)) is not None:
             raise _taken(record)
 
@@ -190,7 +227,7 @@ class Trash:
         assert entry is not None  # it cannot go while it says that it is being restored
         workspace, cluster = codec.copy(record.workspace), codec.copy(record.logical_cluster)
         lifecycle.revive(workspace, cluster)
-        user = _user(record.requested_by) if record.requested_by else _SYSTEM
+        user = user_from(record.requested_by) if record.requested_by else _SYSTEM
         record = record._replace(state=trash.RESTORED, workspace=workspace, logical_cluster=cluster)
         await self.create(record, user, _put(record, entry.revision))
         return record
@@ -200,17 +237,40 @@ class Trash:
 
         `last` goes along. Raises what creating the workspace would raise.
         """
-        of_workspace = await self._admit_workspace(record, user)
+        admitted: list[AdmissionRequest] = []
+        operations: list[PutKey | DeleteKey] = []
+        if self.is_here(record.parent):
+            admitted.append(await self._admit_workspace(record, user))
+            operations.append(new_key(admitted[0].resource, record.parent, "", record.workspace))
+        else:
+            await self._far_of(record).create(record, user)
         of_cluster = await self._admit_cluster(record, record.logical_cluster)
-        operations = (
-            new_key(of_workspace.resource, record.parent, "", record.workspace),
-            new_key(of_cluster.resource, record.cluster, "", record.logical_cluster),
-            last,
-        )
+        key = new_key(of_cluster.resource, record.cluster, "", record.logical_cluster)
+        await self._create([*operations, key, last], [*admitted, of_cluster], record)
+
+    async def create_workspace(self, record: Record, user: User) -> None:
+        """Create the Workspace of a record alone: its logical cluster is on another shard.
+
+        Repeatable. Raises what creating the workspace would raise.
+        """
+        found = self._store.get(_workspace_key(record))
+        if found is not None and meta.uid(codec.decode(found.value)) == meta.uid(record.workspace):
+            return
+        self._check_place(record)
+        admitted = await self._admit_workspace(record, user)
+        key = new_key(admitted.resource, record.parent, "", record.workspace)
+        await self._create([key], [admitted], record)
+
+    async def _create(
+        self,
+        operations: Sequence[PutKey | DeleteKey],
+        admitted: Sequence[AdmissionRequest],
+        record: Record,
+    ) -> None:
         try:
-            await write_reserved(self._store, operations, (of_workspace, of_cluster))
+            await write_reserved(self._store, operations, admitted)
         except RevisionMismatch as error:
-            if error.key == operations[0].key:
+            if error.key == _workspace_key(record):
                 raise _taken(record) from error
             raise Conflict("another write was faster, try again") from error
         except StoreError as error:
@@ -311,7 +371,8 @@ async def _admit(resource: Resource, ctx: RequestContext, obj: Object) -> Admiss
     return request
 
 
-def _user(stored: Object) -> User:
+def user_from(stored: Object) -> User:
+    """The user that `User.to_json` describes."""
     extra = {key: tuple(values) for key, values in (stored.get("extra") or {}).items()}
     groups = tuple(stored.get("groups") or ())
     return User(stored.get("username", ""), stored.get("uid", ""), groups, extra)
@@ -327,6 +388,10 @@ def _delete(entry: Entry) -> DeleteKey:
 
 def _workspace_key(record: Record) -> str:
     return object_key(_WORKSPACES, record.parent, "", record.name)
+
+
+def no_place(record: Record) -> Conflict:
+    return Conflict(f"the workspace that {record.path} was in does not exist or is terminating")
 
 
 def _taken(record: Record) -> AlreadyExists:

@@ -8,6 +8,7 @@ from functools import partial
 
 from pykcp.cache.server import make_server as make_cache_server
 from pykcp.clients.http.trust import Trust
+from pykcp.controllers.tenancy.far_trash import FarTrash
 from pykcp.observe.metrics import Registry
 from pykcp.programs.shard.multicluster.syncer_views import SyncerWorkspace
 from pykcp.programs.shard.stages.access import AccessStage
@@ -50,8 +51,9 @@ def build_views(
         stores.sources.now,
         base.settings.tenancy.workspace_undelete_window,
     )
+    trash.far = far = FarTrash(catalog.peers) if catalog.peers is not None else None
     local = VirtualWorkspaces(
-        _host(base, access, api), _workspaces(base, stores, catalog, access, api, trash)
+        _host(base, access, api), _workspaces(base, stores, catalog, access, api, trash, far)
     )
     remote = _remote(base)
     tasks: tuple[BackgroundTask, ...] = ()
@@ -67,7 +69,9 @@ def build_views(
         cache = make_cache_server(stores.cache, access.authentication, Registry(), address)
         api.services.mount("cache", cache)
     if catalog.peers is not None:
-        api.services.mount("provisioning", _provisioning(base, stores.store, catalog, access, api))
+        api.services.mount(
+            "provisioning", _provisioning(base, stores.store, catalog, access, api, trash)
+        )
     moving = shard_moves(stores.store, stores.hub, stores.moves, stores.sources.now)
     if catalog.peers is not None and base.has("LogicalClusterMigration"):
         from pykcp.virtual.moving import MovingWorkspace
@@ -91,7 +95,12 @@ def build_views(
 
 
 def _provisioning(
-    base: Foundation, store: Store, catalog: CatalogStage, access: AccessStage, api: ApiStage
+    base: Foundation,
+    store: Store,
+    catalog: CatalogStage,
+    access: AccessStage,
+    api: ApiStage,
+    trash: Trash,
 ) -> VirtualWorkspaces:
     """What other shards ask of this one; served here even if virtual workspaces are not."""
     from pykcp.admission.plugins.kcp.deletion_protection import protected_below, shards_below
@@ -99,6 +108,7 @@ def _provisioning(
     from pykcp.controllers.tenancy.hosting import HostedClusters
     from pykcp.controllers.tenancy.provisioning import WorkspaceProvisioning
     from pykcp.virtual.provisioning import ProvisioningWorkspace, WorkspacesBelow
+    from pykcp.virtual.trash_requests import RestoreRights, TrashRequests
 
     shard, bundle = base.settings.shard.shard_name, base.credentials.root_ca
     now = Timestamps(time.time)
@@ -111,7 +121,8 @@ def _provisioning(
         partial(protected_below, store, catalog.lookup),
         partial(shards_below, store, catalog.lookup),
     )
-    served = ProvisioningWorkspace(hosted, below)
+    requests = TrashRequests(trash, RestoreRights(access.authorizer))
+    served = ProvisioningWorkspace(hosted, below, requests)
     return VirtualWorkspaces(_host(base, access, api), (served,))
 
 
@@ -136,6 +147,7 @@ def _workspaces(
     access: AccessStage,
     api: ApiStage,
     trash: Trash,
+    far: FarTrash | None,
 ) -> tuple[VirtualWorkspace, ...]:
     settings = base.settings
     if not settings.shard.run_virtual_workspaces and not settings.shard.shard_virtual_workspace_url:
@@ -149,6 +161,7 @@ def _workspaces(
         stores.cache,
         access.clusters.inactive,
         trash,
+        far,
         Copies(stores.store, catalog.lookup, trash, settings.shard.shard_name),
         catalog.peers,
         VirtualSettings(settings.shard.shard_name, settings.features.gates),
