@@ -156,3 +156,30 @@ def make_workspace(client: TestClient, name: str, seconds: float = 15.0) -> None
         return bool(status.get("phase") == "Ready")
 
     eventually(is_ready, seconds)
+
+
+def test_every_server_has_what_the_leader_has_published(servers: list[ServerProcess]) -> None:
+    """The embedded cache is one for all of them."""
+    exports = "/apis/apis.kcp.io/v1alpha2/apiexports"
+    body = {"apiVersion": "apis.kcp.io/v1alpha2", "kind": "APIExport", "spec": {}}
+    root = servers[0].client(cluster="root")
+    assert root.post(exports, {**body, "metadata": {"name": "shared"}}).status == 201
+    for server in servers:
+        eventually(lambda server=server: "shared" in published(server))
+    (leader,) = (one for one in servers if gauge(one, "pykcp_leader"))
+    leader.kill()
+    others = [one for one in servers if one is not leader]
+    eventually(lambda: sum(gauge(one, "pykcp_leader") for one in others) == 1, 15)
+    root = others[0].client(cluster="root")
+    assert root.delete(f"{exports}/shared").status == 200
+    for server in others:
+        eventually(lambda server=server: "shared" not in published(server))
+
+
+def published(server: ServerProcess) -> set[str]:
+    """The exports in the cache of a server."""
+    client = server.client("shard-base")
+    client.prefix = "/services/cache/shards/*/clusters/*"
+    found = client.get("/apis/apis.kcp.io/v1alpha1/apiexports")
+    assert found.status == 200, found
+    return {item["metadata"]["name"] for item in found.json["items"]}

@@ -20,7 +20,7 @@ from pykcp.programs.shard.bootstrap.steps import repeated
 from pykcp.programs.shard.connections import connection_metrics
 from pykcp.programs.shard.credentials import Credentials
 from pykcp.programs.shard.settings import ShardSettings
-from pykcp.programs.shard.stages.stores import cache_file, make_store, start_store
+from pykcp.programs.shard.stages.stores import CACHE_PART, cache_file, make_store, start_store
 from pykcp.programs.shard.wiring import Shard, make_controllers, wire
 from pykcp.server.loop_holder import identify
 from pykcp.storage.compactor import Compactor
@@ -81,17 +81,30 @@ class running_shard:  # noqa: N801  # used as `async with running_shard(settings
         store = await start_store(make_store(settings, log))
         try:
             is_kept = self._seal != b"" and await self._find_seal(store)
-            cache_store = await start_cache_store(
-                root,
-                seal=self._seal,
-                followers=cache_log,
-                file=cache_file(settings),
-                is_kept=is_kept,
-            )
+            if self._shares_cache:
+                cache_store = await start_store(settings.store.in_etcd(root, part=CACHE_PART))
+            else:
+                cache_store = await start_cache_store(
+                    root,
+                    seal=self._seal,
+                    followers=cache_log,
+                    file=cache_file(settings),
+                    is_kept=is_kept,
+                )
         except BaseException:  # the store's lock must not outlive a failed start
             await store.stop()
             raise
         return store, cache_store
+
+    @property
+    def _shares_cache(self) -> bool:
+        """Whether several servers may share the embedded cache, which the leader fills.
+
+        With encryption at rest they do not: the key that seals a cache ends with its process.
+        """
+        settings = self._settings
+        is_embedded = not settings.shard.remote_cache
+        return bool(settings.store.etcd_servers) and is_embedded and not self._seal
 
     async def _find_seal(self, store: Store) -> bool:
         """Use the key of earlier processes, if the cache is worth to be kept."""

@@ -88,18 +88,22 @@ class EtcdOptions(OptionGroup):
         yield from super().problems()
         yield from key_pairs("etcd-certfile", self.etcd_certfile, "etcd-keyfile", self.etcd_keyfile)
 
-    def in_etcd(self, root: pathlib.Path, most_bytes: int = 0) -> Store:
-        """The store in etcd, with a mirror in the root directory; not started."""
+    def in_etcd(self, root: pathlib.Path, most_bytes: int = 0, part: str = "") -> Store:
+        """The store in etcd, with a mirror in the root directory; not started.
+
+        `part`: "" for the objects, or the name of another store beside them.
+        """
         from pykcp.storage.etcd import EtcdSettings, EtcdStore
 
+        suffix = f"-{part}" if part else ""
         return EtcdStore(
             EtcdSettings(
                 servers=self.etcd_servers,
-                prefix=self.etcd_prefix,
+                prefix=self.etcd_prefix.rstrip("/") + suffix,
                 certfile=self.etcd_certfile,
                 keyfile=self.etcd_keyfile,
                 cafile=self.etcd_cafile,
-                mirror_path=root / "etcd-mirror.db",
+                mirror_path=root / f"etcd{suffix}-mirror.db",
                 most_bytes=most_bytes,
             )
         )

@@ -59,6 +59,10 @@ def build_stores(base: Foundation, store: Store, cache_store: Store) -> StoresSt
     return StoresStage(store, hub, cache, mirror, sources, moves, tuple(tasks))
 
 
+CACHE_PART = "cache"
+"""Of what is in etcd: the embedded cache, which several servers may share."""
+
+
 def cache_file(settings: ShardSettings) -> str:
     """The file of the cache: its own, or that of the copy of a remote one."""
     return MIRROR_FILE if settings.shard.remote_cache else FILE
