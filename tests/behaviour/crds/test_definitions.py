@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pykcp.testing.client import MERGE, TestClient, eventually
+from pykcp.testing.client import APPLY, MERGE, TestClient, eventually
 from pykcp.testing.clusters import make_cluster
 from pykcp.testing.server import ServerProcess
 
@@ -60,6 +60,20 @@ def test_deprecated_versions_warn_whoever_uses_them(cluster: TestClient) -> None
     assert cluster.get(path.format("v1alpha1")).header_all("warning") == ['299 - "use v1, please"']
     watched = cluster.get(path.format("v1beta1"), watch="true", timeoutSeconds=1)
     assert watched.header_all("warning") == [default]
+
+
+def test_objects_with_restricted_names_are_applied_again(cluster: TestClient) -> None:
+    short = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 5}}}
+    schema = {"openAPIV3Schema": {"type": "object", "properties": {"metadata": short}}}
+    restricted = version("v1", storage=True, schema=schema)
+    install(cluster, definition("shorts", "example.com", restricted))
+    path = "/apis/example.com/v1/namespaces/default/shorts"
+    thing = {"apiVersion": "example.com/v1", "kind": "Shorts", "metadata": {"name": "short"}}
+    statuses = [
+        cluster.patch(f"{path}/short", thing, APPLY, fieldManager="me").status for _ in "12"
+    ]
+    assert statuses == [201, 200]
+    assert cluster.post(path, {**thing, "metadata": {"name": "too-long"}}).status == 422
 
 
 def test_a_default_status_outlives_the_one_that_is_dropped(cluster: TestClient) -> None:

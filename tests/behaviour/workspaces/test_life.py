@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from pykcp.testing.client import MERGE, TestClient, eventually
+from pykcp.testing.client import APPLY, MERGE, TestClient, eventually
 from pykcp.testing.server import ServerProcess
 from pykcp.testing.workspaces import LOGICAL_CLUSTER as CLUSTER
 from pykcp.testing.workspaces import WORKSPACES, inside, is_ready, make_workspace
@@ -35,6 +35,22 @@ def org(shard: ServerProcess, alice: TestClient) -> TestClient:
     name = f"org{next(_numbers)}"
     make_workspace(alice, name)
     return alice.in_cluster(f"root:{name}")
+
+
+def test_workspaces_can_be_applied_again_and_again(org: TestClient) -> None:
+    """The names of workspaces are restricted by their schema, and metadata has more fields."""
+    path = f"{WORKSPACES}/applied"
+    body = {**typed("Workspace"), "metadata": {"name": "applied"}}
+    assert org.patch(path, body, APPLY, fieldManager="flux").status == 201
+    eventually(is_ready(org, "applied"))
+    body["metadata"]["labels"] = {"team": "a"}
+    applied = org.patch(path, body, APPLY, fieldManager="flux")
+    assert applied.status == 200, applied
+    managers = applied.json["metadata"]["managedFields"]
+    owned = next(m["fieldsV1"] for m in managers if m["manager"] == "flux")
+    assert owned == {"f:metadata": {"f:labels": {"f:team": {}}}}
+    changed = org.patch(path, {"metadata": {"labels": {"b": "c"}}}, MERGE, fieldManager="me")
+    assert "me" in [m["manager"] for m in changed.json["metadata"]["managedFields"]]
 
 
 def test_what_a_workspace_starts_with(org: TestClient) -> None:

@@ -105,7 +105,7 @@ class _Maker:
         return AnyShape(ScalarShape("untyped"), self._list(schema), self._map(schema))
 
     def _map(self, schema: Schema) -> MapShape:
-        declared = schema.properties
+        declared = fields = _fields(schema)
         if schema.embedded_resource and self._metadata is not None:
             text = Schema(type="string")
             declared = {
@@ -116,13 +116,13 @@ class _Maker:
             others = self.shape(schema.additional)
         elif schema.additional_allowed is not None:
             others = DEDUCED if schema.additional_allowed else None
-        elif self._preserving or not schema.properties:
+        elif self._preserving or not fields:
             others = DEDUCED
         is_atomic = schema.map_type == "atomic"
         members = _Members(self, declared, others)
         if isinstance(others, ScalarShape) and not declared:
             return ScalarMapShape(members, declared, others, is_atomic=is_atomic)
-        is_structured = self._structured and bool(schema.properties)
+        is_structured = self._structured and bool(fields)
         return _SchemaMap(
             declared, members, declared, others, is_atomic=is_atomic, is_structured=is_structured
         )
@@ -153,9 +153,14 @@ def _are_typed_throughout(declared: dict[str, Schema]) -> bool:
         is_free = is_free or bool(node.additional_allowed)
         if not node.type or node.preserve_unknown or is_free or node.embedded_resource:
             return False
-        todo.extend(node.properties.values())
+        todo.extend(_fields(node).values())
         todo.extend(n for n in (node.additional, node.items) if n is not None)
     return True
+
+
+def _fields(schema: Schema) -> dict[str, Schema]:
+    """The declared fields; a definition may restrict some of metadata, which has them all."""
+    return schema.properties if schema.component is None else schema.component.properties
 
 
 def _is_int_or_string(schema: Schema) -> bool:
