@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pykcp.machinery.patch.fieldset import Fields, below, is_member
 from pykcp.machinery.patch.shapes import ABSENT, AnyShape, ListShape, MapShape, Shape
 from pykcp.types import JSON, Object
@@ -102,14 +104,16 @@ def _remove_from_map(shape: MapShape, value: JSON, fields: Fields) -> Object | N
     if not isinstance(value, dict) or not value or shape.is_atomic:
         return None
     out: Object = {}
+    had_matches = False
     for name, item in value.items():
         node = fields.get("f:" + name)
         if node is not None:
             if is_member(node):
                 continue
+            had_matches = True
             item = _remove_inside(shape.members[name], item, node)
         out[name] = item
-    return out or None
+    return out if out or had_matches else None
 
 
 def _remove_from_list(shape: ListShape, value: JSON, fields: Fields) -> list[JSON] | None:
@@ -127,6 +131,9 @@ def _remove_from_list(shape: ListShape, value: JSON, fields: Fields) -> list[JSO
 
 
 def _remove_inside(shape: Shape | None, item: JSON, node: Fields) -> JSON:
-    """An item without what a set has below it; null if nothing is left, as in upstream."""
+    """An item without what a set has below it; a container stays one, if an empty one."""
     assert shape is not None, "the object was checked"
-    return remove(shape, item, below(node))
+    rest: Any = remove(shape, item, below(node))
+    if rest is None and isinstance(item, (dict, list)):
+        return type(item)()
+    return rest
