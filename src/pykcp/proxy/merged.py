@@ -22,7 +22,7 @@ import msgspec
 
 from pykcp.aio.owner import spawn
 from pykcp.clients.errors import SendFailed
-from pykcp.clients.http.response import HttpResponse
+from pykcp.clients.http.response import HttpResponse, TooLong
 from pykcp.clients.peers import Peers
 from pykcp.clients.remote.errors import error_of
 from pykcp.clients.remote.informer import lines
@@ -46,7 +46,9 @@ from pykcp.wire.exchange import Header, Stream
 _log = logging.getLogger(__name__)
 
 MERGED = "/services/merged/"
-_PAGE = 500
+_PAGE, _PAGE_BYTES = 500, 8 << 20
+"""What a shard is asked for at a time, whatever the client asks for; a page of large objects is
+asked for again in smaller parts."""
 _MOST_BYTES = 64 << 20
 _BACKLOG = 256 << 10
 _SECONDS = 5.0
@@ -205,7 +207,8 @@ class MergedCollections:
                 continue
             inner = start.inner if shard == start.shard else ""
             while True:
-                part = await self._page(shard, asked, start.revision, inner, left or _PAGE)
+                most = min(left, _PAGE) if limit else _PAGE
+                part = await self._page(shard, asked, start.revision, inner, most)
                 yield shard, part
                 left -= len(part.members)
                 if limit and left <= 0:
@@ -217,13 +220,23 @@ class MergedCollections:
     async def _page(
         self, shard: str, asked: MergedRequest, revision: int, inner: str, limit: int
     ) -> ListPart:
+        place: dict[str, object] = {
+            "resourceVersion": revision,
+            "resourceVersionMatch": "Exact",
+        }
+        if inner:
+            place = {"continue": inner}
         try:
-            if inner:
-                response = await self.open(shard, asked, limit=limit, **{"continue": inner})
-            else:
-                place = {"resourceVersion": revision, "resourceVersionMatch": "Exact"}
+            while True:
                 response = await self.open(shard, asked, limit=limit, **place)
-            return decode_part(await response.read(_MOST_BYTES))
+                try:
+                    return decode_part(
+                        await response.read(_PAGE_BYTES if limit > 1 else _MOST_BYTES)
+                    )
+                except TooLong:
+                    if limit == 1:
+                        raise
+                    limit = max(1, limit // 8)
         except (SendFailed, msgspec.MsgspecError) as error:
             raise ShardsAway([shard]) from error
 

@@ -89,6 +89,22 @@ def test_pages(two: Fleet, everything: TestClient) -> None:
     assert len(versions) == 1
 
 
+def test_pages_of_large_objects_are_smaller(two: Fleet, everything: TestClient) -> None:
+    """However much a client asks for, a proxy holds some megabytes of it at a time."""
+    wanted = [f"large-{number:02}" for number in range(12)]
+    for number, name in enumerate(wanted):
+        body = {"metadata": {"name": name, "labels": {"test": "large"}}}
+        filled = {**body, "data": {"text": "x" * 900_000}}
+        assert inside(two, two.shards[number % 2]).post(MAPS, filled).status == 201
+    assert sorted(names(everything.get("", labelSelector="test=large"))) == wanted
+    reply = everything.get("", labelSelector="test=large", limit=100_000)
+    assert sorted(names(reply)) == wanted
+    assert "continue" not in reply.json["metadata"]
+    first = everything.get("", labelSelector="test=large", limit=11)
+    assert len(names(first)) == 11
+    assert first.json["metadata"]["continue"]
+
+
 def test_a_watch_of_all_shards_is_ordered_and_resumable(two: Fleet, everything: TestClient) -> None:
     start = everything.get("", labelSelector="test=watch").json["metadata"]["resourceVersion"]
     for number in range(10):
