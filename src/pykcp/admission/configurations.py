@@ -7,6 +7,7 @@ by their content, expressions by their text.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +17,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import orjson
 
 from pykcp.admission.subject import GROUP
+from pykcp.aio.owner import spawn
+from pykcp.aio.slices import Slices
 from pykcp.caching import BoundedCache
 from pykcp.machinery import meta
 from pykcp.machinery.resources import GroupVersionResource
@@ -86,6 +89,7 @@ class Configurations:
             "admission-parsed", _KEEP_PARSED
         )
         self._changes = 0
+        self._loading: dict[tuple[str, int], asyncio.Task[AdmissionHooks]] = {}
         store.listen(self._follow)
         if replica is not None:
             replica.listen(self._on_published)
@@ -118,6 +122,15 @@ class Configurations:
             self.known.pop(cluster)
 
     async def _load(self, cluster: str) -> AdmissionHooks:
+        """Once for all requests that wait for it, unless something changed meanwhile."""
+        key = cluster, self._changes
+        task = self._loading.get(key)
+        if task is None:
+            task = self._loading[key] = spawn(self._read_hooks(cluster), "admission/hooks")
+            task.add_done_callback(lambda _: self._loading.pop(key, None))
+        return await asyncio.shield(task)
+
+    async def _read_hooks(self, cluster: str) -> AdmissionHooks:
         before = self._changes
         hooks = await self._read_all(cluster) if self._has_any(cluster) else NONE
         if (
@@ -150,10 +163,13 @@ class Configurations:
 
     async def _webhooks(self, cluster: str, plural: str) -> tuple[AdmissionWebhook, ...]:
         found: list[AdmissionWebhook] = []
-        for obj in await self._read(cluster, plural):
+        read, slices = await self._read(cluster, plural), Slices(cluster)
+        for obj in read:
             from pykcp.admission.webhooks.webhook import parse_webhooks
 
             found += self._shared(plural, obj, "webhooks", parse_webhooks)
+            if slices.is_over():
+                await slices.next()
         return tuple(found)
 
     async def _policies(self, cluster: str, stem: str) -> tuple[BoundPolicy, ...]:
@@ -169,18 +185,21 @@ class Configurations:
         if stem.startswith("mutating"):
             parse = partial(_parsed_policy, policies.parse_mutating)
         bindings: dict[str, list[Binding]] = {}
+        slices = Slices(cluster)
         for obj in bound:
             binding = self._shared(stem + "ybindings", obj, "spec", policies.parse_binding)
             bindings.setdefault(binding.policy, []).append(binding)
-        return tuple(
-            policies.BoundPolicy(
-                self._shared(stem + "ies", obj, "spec", parse),
-                tuple(bindings[obj["metadata"]["name"]]),
-                cluster,
-            )
-            for obj in await self._read(cluster, stem + "ies")
-            if obj["metadata"]["name"] in bindings
-        )
+            if slices.is_over():
+                await slices.next()
+        found: list[BoundPolicy] = []
+        for obj in await self._read(cluster, stem + "ies"):
+            known = bindings.get(obj["metadata"]["name"])
+            if known is not None:
+                policy = self._shared(stem + "ies", obj, "spec", parse)
+                found.append(policies.BoundPolicy(policy, tuple(known), cluster))
+            if slices.is_over():
+                await slices.next()
+        return tuple(found)
 
     def _shared(
         self, kind: str, obj: Object, field: str, parse: Callable[[Object], Parsed]
@@ -196,5 +215,9 @@ class Configurations:
 
     async def _read(self, cluster: str, plural: str) -> list[Object]:
         page = await self._store.list(Query(f"{resource_prefix(GROUP, plural)}{cluster}/"))
-        found = [decode(value) for value in page.values]
+        found, slices = list[Object](), Slices(cluster)
+        for value in page.values:
+            found.append(decode(value))
+            if slices.is_over():
+                await slices.next()
         return found or sorted(self._published(cluster, plural), key=meta.name)

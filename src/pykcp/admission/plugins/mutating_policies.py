@@ -23,6 +23,7 @@ from pykcp.admission.policies.mutating import MutationFailed, patch_of, patched_
 from pykcp.admission.policies.policy import BoundPolicy, Mutation
 from pykcp.admission.reinvocation import leave, reinvocation_of, replace_contents
 from pykcp.admission.subject import Subject
+from pykcp.aio.slices import Slices
 from pykcp.machinery.status import Cause, Forbidden
 from pykcp.registry import codec
 from pykcp.registry.verbs.admitting import AdmissionRequest
@@ -60,7 +61,10 @@ class MutatingPolicies:
         namespace = self._policies.lookups.namespace_object(subject)
         failures: list[tuple[str, str]] = []
         has_worked = False
+        slices = Slices(subject.cluster)
         for invocation in invocations:
+            if slices.is_over():
+                await slices.next()
             policy = invocation.policy
             await show(subject, invocation.target)
             matches, error = await self._matches(invocation, subject, questions)

@@ -12,6 +12,7 @@ from pykcp.admission.policies.invocations import Policies, PolicyInvocation, Ref
 from pykcp.admission.policies.policy import AdmissionPolicy, Binding, BoundPolicy
 from pykcp.admission.policies.validating import PolicyDecision, PolicyVerdict, judge
 from pykcp.admission.subject import Subject
+from pykcp.aio.slices import Slices
 from pykcp.machinery.status import Cause, Forbidden
 from pykcp.registry.context import RequestContext
 from pykcp.registry.verbs.admitting import AdmissionRequest
@@ -62,7 +63,10 @@ class ValidatingPolicies:
         namespace = None
         if any(isinstance(each, PolicyInvocation) for each in invocations):
             namespace = self._policies.lookups.namespace_object(subject)
+        slices = Slices(subject.cluster)
         for each in invocations:
+            if slices.is_over():
+                await slices.next()
             if isinstance(each, Refused):
                 collected.deny(each.policy, each.binding, each.message, "")
                 continue

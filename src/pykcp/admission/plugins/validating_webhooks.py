@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pykcp.admission.subject import Subject
 from pykcp.admission.webhooks.calling import AdmissionWebhookFailed, Callers
 from pykcp.admission.webhooks.webhook import AdmissionWebhook
+from pykcp.aio.slices import Slices
 from pykcp.registry.resource import Resource
 from pykcp.registry.verbs.admitting import AdmissionRequest
 
@@ -26,7 +27,10 @@ class ValidatingWebhooks:
         subject = Subject(request)
         questions = self._callers.questions(subject)
         relevant: list[tuple[AdmissionWebhook, Resource]] = []
+        slices = Slices(subject.cluster)
         for webhook in hooks:
+            if slices.is_over():
+                await slices.next()
             target = await self._callers.target(webhook, subject, questions)
             if target is not None:
                 relevant.append((webhook, target))

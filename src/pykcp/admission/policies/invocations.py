@@ -16,6 +16,7 @@ from pykcp.admission.policies.params import (
 )
 from pykcp.admission.policies.policy import AdmissionPolicy, Binding, BoundPolicy
 from pykcp.admission.subject import Subject, request_json
+from pykcp.aio.slices import Slices
 from pykcp.auth.authz.chain import Authorizer
 from pykcp.machinery.status import StatusError
 from pykcp.registry.resource import Resource
@@ -58,8 +59,11 @@ class Policies:
     ) -> list[PolicyInvocation | Refused]:
         """In order. Policies that fail open are silent about their problems."""
         found: list[PolicyInvocation | Refused] = []
+        slices = Slices(subject.cluster)
         for each in bound:
             policy, around = each.policy, self.lookups
+            if slices.is_over():
+                await slices.next()
             try:
                 target = policy.criteria.find(subject, around.namespace_labels, around.equivalents)
                 if target is None:
