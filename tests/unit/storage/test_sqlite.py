@@ -104,7 +104,7 @@ class TestBatches:
         await asyncio.gather(*large, *small)
         sizes = [len(keys) for keys in batches]
         assert batches[1] == ["/small/0", "/small/1", "/small/2"]
-        assert sizes == [2, 3, 2, 2, 2, 1]
+        assert sizes == [1, 3, 1, 1, 1, 1, 1, 1, 1, 1]
 
     async def test_tenants_take_turns(self, stores: Stores) -> None:
         store = await stores.open(batch_operations=10)

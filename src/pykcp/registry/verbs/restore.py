@@ -16,9 +16,10 @@ that says so, and the rest is done at the next start.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
+from pykcp.aio.slices import Slices
 from pykcp.apis.kcp import logical_clusters as lifecycle
 from pykcp.auth.user import MASTERS, User
 from pykcp.machinery import meta
@@ -59,6 +60,8 @@ from pykcp.types import Object
 CHUNK = 30
 """Objects of one transaction: etcd takes no more than 128 operations, and to move an object
 is three of them."""
+_CHUNK_BYTES = 1 << 20
+"""A transaction of more than this has one object only: others wait for it."""
 _FIRST = tuple(map(kind_prefix, (NAMESPACES, CUSTOM_RESOURCE_DEFINITIONS, API_BINDINGS)))
 _WORKSPACES, _CLUSTERS = kind_prefix(WORKSPACES), kind_prefix(LOGICAL_CLUSTERS)
 _SYSTEM = User("system:apiserver", groups=(MASTERS,))
@@ -201,7 +204,7 @@ class Trash:
     async def _finish(self, record: Record) -> None:
         keys = self._store.lookup(trash.content_of(record.cluster))
         if record.state == trash.RESTORING:
-            await self._restore_content(await self._in_order(keys))
+            await self._restore_content(record.cluster, await self._in_order(record.cluster, keys))
             try:
                 record = await self._appear(record)
             except _REFUSALS:
@@ -216,10 +219,32 @@ class Trash:
         if self._store.get(_workspace_key(record)) is not None:
             raise _taken(record)
 
-    async def _restore_content(self, keys: Sequence[str]) -> None:
-        for start in range(0, len(keys), CHUNK):
-            found = map(self._store.get, keys[start : start + CHUNK])
-            await self._write([trash.restored(entry) for entry in found if entry is not None])
+    async def _restore_content(self, cluster: str, keys: Sequence[str]) -> None:
+        slices = Slices(cluster)
+        async for entries in self._chunks(cluster, keys):
+            operations = []
+            for entry in entries:
+                operations.append(trash.restored(entry))
+                if slices.is_over():
+                    await slices.next()
+            await self._write(operations)
+
+    async def _chunks(self, cluster: str, keys: Iterable[str]) -> AsyncIterator[list[Entry]]:
+        """What there is under some keys, as much at a time as one transaction takes."""
+        slices, chunk, size = Slices(cluster), list[Entry](), 0
+        for key in keys:
+            entry = self._store.get(key)
+            if slices.is_over():
+                await slices.next()
+            if entry is None:
+                continue
+            if chunk and (len(chunk) == CHUNK or size + len(entry.value) > _CHUNK_BYTES):
+                yield chunk
+                chunk, size = [], 0
+            chunk.append(entry)
+            size += len(entry.value)
+        if chunk:
+            yield chunk
 
     async def _appear(self, record: Record) -> Record:
         """Workspace and LogicalCluster are created again: from now on it can be used."""
@@ -305,29 +330,27 @@ class Trash:
 
     async def _take_back(self, record: Record, keys: Sequence[str]) -> None:
         """It cannot be restored after all: the trash is as it was before."""
-        for start in range(0, len(keys), CHUNK):
-            originals = map(trash.original_key, keys[start : start + CHUNK])
-            await self._write(
-                [_delete(e) for e in map(self._store.get, originals) if e is not None]
-            )
+        async for entries in self._chunks(record.cluster, map(trash.original_key, keys)):
+            await self._write([_delete(entry) for entry in entries])
         entry = self._store.get(record.key)
         if entry is not None:
             await self._write([_put(record._replace(state="", requested_by={}), entry.revision)])
 
-    async def _in_order(self, keys: Sequence[str]) -> list[str]:
+    async def _in_order(self, cluster: str, keys: Sequence[str]) -> list[str]:
         """Namespaces and kinds first, and owners before what they own: the garbage collector
         must not find anything whose owner is missing."""
         uids: dict[str, str] = {}
         owners: dict[str, list[str]] = {}
-        for number, key in enumerate(keys):
+        slices = Slices(cluster)
+        for key in keys:
             entry = self._store.get(key)
             if entry is not None:
                 metadata = metadata_of(entry.value)
                 uids[metadata.uid] = key
                 if metadata.owner_references:
                     owners[key] = [owner.uid for owner in metadata.owner_references]
-            if number % 500 == 499:
-                await asyncio.sleep(0)
+            if slices.is_over():
+                await slices.next()
         above = {key: {uids[u] for u in named if u in uids} for key, named in owners.items()}
         generations = trash.generations(above)
 
@@ -349,8 +372,8 @@ class Trash:
     async def empty(self, cluster: str) -> None:
         """Remove what is kept of a logical cluster."""
         while keys := self._store.lookup(trash.content_of(cluster), limit=CHUNK):
-            found = map(self._store.get, keys)
-            await self._write([_delete(entry) for entry in found if entry is not None])
+            async for entries in self._chunks(cluster, keys):
+                await self._write([_delete(entry) for entry in entries])
 
     async def _write(self, operations: Sequence[Operation]) -> None:
         if not operations:

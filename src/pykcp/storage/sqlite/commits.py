@@ -43,8 +43,8 @@ Maintenance = Callable[[sqlite3.Connection], object]
 _LARGE = 256 * 1024
 _LARGE_INDEX = 16 * 1024
 """Octets of a value, and of its index entries, that are written by the thread that commits."""
-_LARGE_BATCH = 1024 * 1024
-"""A batch takes no more large transactions once it has so many octets."""
+_LARGE_BATCH = 512 * 1024
+"""A batch takes no more large transactions once it has so many octets: small ones wait for it."""
 
 
 class _Transaction:
