@@ -15,13 +15,12 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import time
-import types
 from collections import Counter
-from collections.abc import Callable, Coroutine, Generator
-from functools import lru_cache
+from collections.abc import Callable, Coroutine
+from functools import lru_cache, partial
 from typing import Any
 
-from pykcp.aio.costs import set_payer
+from pykcp.aio.costs import metered, set_payer
 from pykcp.aio.timers import call_later
 from pykcp.auth.user import ANONYMOUS, CLUSTER_NAME_KEY, MASTERS, User
 from pykcp.server.call import Call
@@ -44,8 +43,6 @@ _CONTENTION = 0.2
 """Seconds for which a caller counts as using the loop."""
 _PASS = 0.005
 """Seconds of deferred requests per iteration of the loop if there are no other callers."""
-_CHUNK = 0.0005
-"""Seconds after which the steps of a request are charged; what is less at its end."""
 _PROBES = frozenset(("/healthz", "/livez", "/readyz"))
 
 _clock = time.perf_counter
@@ -123,11 +120,24 @@ class CostMeter:
     ) -> None:
         """Run a request's coroutine and charge each of its steps, and what was spent before."""
         set_payer(_CallPayer(self, call))
-        await _steps(self, call, pending, spent)
+        await metered(partial(self.charge, call), pending, spent)
 
     def is_contended(self) -> bool:
         """Whether more than one user has the loop at the moment."""
         return _clock() < self._contended_until
+
+    # -- work that is no request ---------------------------------------------------------------
+
+    def cluster_account(self, cluster: str) -> CostAccount:
+        share = self._limits.cluster
+        self._sweep_later()
+        return self.clusters.open(CLUSTER, cluster, share, _clock())
+
+    def pause_of(self, account: CostAccount) -> float:
+        """Seconds for which an indebted account leaves the loop to others, if there are any."""
+        if not self.is_contended():
+            return 0.0
+        return account.free_at - account.slack - _clock()
 
     # -- who pays ------------------------------------------------------------------------------
 
@@ -318,36 +328,6 @@ class _CallPayer:
 
     def charge(self, seconds: float) -> None:
         self._meter.charge_elsewhere(self._call, seconds)
-
-
-@types.coroutine
-def _steps(
-    meter: CostMeter, call: Call, pending: Coroutine[Any, Any, None], spent: float
-) -> Generator[Any, None, None]:
-    error: BaseException | None = None
-    while True:
-        began = _clock()
-        try:
-            awaited = pending.send(None) if error is None else pending.throw(error)
-        except BaseException as end:
-            meter.charge(call, spent + _clock() - began)
-            error = None  # its traceback holds this frame: without the garbage collector for ever
-            if isinstance(end, StopIteration):
-                return
-            raise
-        spent += _clock() - began
-        if spent > _CHUNK:
-            meter.charge(call, spent)
-            spent = 0.0
-        error = None
-        try:
-            yield awaited
-        except GeneratorExit:
-            pending.close()
-            raise
-        except BaseException as thrown:
-            error = thrown
-        awaited = None  # an error of it is going to hold this frame
 
 
 @lru_cache(maxsize=4096)

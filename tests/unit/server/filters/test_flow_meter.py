@@ -12,7 +12,7 @@ import pytest
 from pykcp.aio import costs
 from pykcp.auth.user import ANONYMOUS_USER, MASTERS, User, service_account_user
 from pykcp.observe.metrics import Registry
-from pykcp.server.filters import flow_meter
+from pykcp.server.filters import flow_meter, flow_own_work
 from pykcp.server.filters.flow_control import FlowControl, FlowSettings, TooBusy
 from pykcp.server.filters.flow_cost import CostLimits
 from pykcp.server.filters.flow_meter import CostMeter, network_of
@@ -39,7 +39,8 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(flow_meter, "_clock", clock)
+    for module in (flow_meter, costs, flow_own_work):
+        monkeypatch.setattr(module, "_clock", clock)
     return clock
 
 
@@ -314,3 +315,49 @@ async def test_nothing_is_kept_of_those_who_are_gone(clock: Clock) -> None:
 )
 def test_ipv6_addresses_count_by_network(address: str, network: str) -> None:
     assert network_of(address) == network
+
+
+async def test_work_without_a_request_is_charged_to_its_cluster(clock: Clock) -> None:
+    meter = CostMeter(CostLimits(user=0.25, cluster=0.5, burst=0.1))
+    own = flow_own_work.OwnWork(meter)
+
+    async def write() -> str:
+        clock.work(0.03)
+        await asyncio.sleep(0)
+        clock.work(0.04)
+        return "written"
+
+    assert await own.run("a", write()) == "written"
+    account = meter.clusters.by_name["a"]
+    assert account.total == pytest.approx(0.07)
+    assert not account.is_indebted(clock.now)
+    for _ in range(2):
+        await own.run("a", write())
+    assert account.is_indebted(clock.now)
+
+
+async def test_an_indebted_cluster_waits_only_if_others_are_active(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    meter = CostMeter(CostLimits(user=0.25, cluster=0.5, burst=0.1))
+    own = flow_own_work.OwnWork(meter)
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    monkeypatch.setattr(flow_own_work.asyncio, "sleep", sleep)
+
+    async def work() -> None:
+        clock.work(0.2)
+
+    await own.run("a", work())
+    await own.run("a", work())
+    assert slept == []
+    for user in (ANN, BOB):  # two users are active
+        call = _call(clock)
+        meter.admits(call, user)
+        meter.charge(call, 0.001)
+    await own.run("a", work())
+    await own.run("b", work())
+    assert slept == [pytest.approx(0.4)]

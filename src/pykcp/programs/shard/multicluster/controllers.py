@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 _NAME = "multicluster"
 
 
+_ACCOUNT = "system:kcp:controller:{}"
+
+
 class _Starter(Controller[str]):
     """Runs the controllers of multi-cluster from the time when they are first needed."""
 
@@ -70,6 +73,7 @@ class MulticlusterOnDemand:
         self,
         lister: Lister,
         make_client: Callable[[str], ShardClient],
+        syncer_client: Callable[[str], ShardClient],
         egress: Outbound,
         settings: Callable[[], ClusterSettings],
         splitting: Callable[[], SplitterSettings | None],
@@ -79,6 +83,7 @@ class MulticlusterOnDemand:
     ) -> None:
         self._workers = workers
         self._lister, self._make_client, self._egress = lister, make_client, egress
+        self._syncer_client = syncer_client
         self._settings, self._metrics, self._registry = settings, metrics, registry
         self._splitting = splitting
         self._feed: ShardFeed | None = None
@@ -105,7 +110,8 @@ class MulticlusterOnDemand:
         from pykcp.multicluster.syncer.metrics import SyncMetrics
 
         assert self._feed is not None
-        upstream = FeedUpstream(self._account("syncer"), self._feed, self._consumers)
+        client = self._syncer_client(_ACCOUNT.format("syncer"))
+        upstream = FeedUpstream(client, self._feed, self._consumers)
         return MulticlusterControllers(
             MulticlusterParts(
                 feed=self._feed,
@@ -133,7 +139,7 @@ class MulticlusterOnDemand:
         }
 
     def _account(self, name: str) -> ShardClient:
-        return self._make_client(f"system:kcp:controller:{name}")
+        return self._make_client(_ACCOUNT.format(name))
 
     async def _resolve(self, cluster: str, host: str, port: int) -> tuple[str, ...]:
         return await allowed_addresses(self._egress, cluster, host, port)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 from pykcp.cache.publishing import CachePublisher
@@ -20,6 +21,7 @@ from pykcp.registry.cluster_content import ClusterContent
 from pykcp.registry.local import LocalClient
 from pykcp.registry.local_lister import LocalLister
 from pykcp.registry.log_feed import LogFeed
+from pykcp.server.filters.flow_own_work import OwnWork
 
 
 def build_controllers(
@@ -67,6 +69,7 @@ def build_controllers(
             MulticlusterOnDemand(
                 lister,
                 make_client,
+                _syncer_client(catalog, api),
                 base.egress.mounts,
                 settings.multicluster.cluster_settings,
                 settings.splitting.shard_settings,
@@ -76,6 +79,16 @@ def build_controllers(
             )
         )
     return join(LogFeed(stores.store), followers)
+
+
+def _syncer_client(catalog: CatalogStage, api: ApiStage) -> Callable[[str], LocalClient]:
+    """Clients that charge the workspaces to which they write, if costs are measured."""
+    flow = api.shared.flow
+    if flow is None:
+        return partial(LocalClient, catalog.directory)
+    from pykcp.programs.shard.multicluster.charged import ChargedClient
+
+    return partial(ChargedClient, catalog.directory, work=OwnWork(flow.meter))
 
 
 def _published(base: Foundation, stores: StoresStage) -> CachePublisher:
