@@ -74,7 +74,7 @@ class Answered:
 
     async def _review(self, call: Call) -> None:
         check_write_options(call, "CreateOptions")
-        review = read_object(call, call.resource)
+        review = await read_object(call, call.resource)
         match_namespace(call.resource, call.info.namespace, review.setdefault("metadata", {}))
         if len(call.exchange.request.body) <= LARGE:  # a large one would take long on the loop
             now = call.resource.services.sources.now()

@@ -20,7 +20,7 @@ from pykcp.registry.resource import Resource
 from pykcp.registry.stored import StoreReader
 from pykcp.server.call import Call, Handler
 from pykcp.server.media.answers import PageNotFound, send_object
-from pykcp.server.media.bodies import read_object
+from pykcp.server.media.bodies import read_sent, sent_of
 from pykcp.types import Object
 from pykcp.virtual.framework import FixedView, Parts, Visit, restricted, split_clusters
 
@@ -75,7 +75,7 @@ class DumpView(FixedView):
             raise NotFound.resource(DUMPS.group, DUMPS.resource, call.cluster)
         asked: Object = {}
         if call.exchange.request.body:
-            asked = read_object(call, call.resource)
+            asked = read_sent(sent_of(call), call.resource, call.context.warn)
         spec = asked.get("spec") or {}
         entries, token = page(
             call.resource.services.store,

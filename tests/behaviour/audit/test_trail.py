@@ -87,6 +87,18 @@ def named(audit_id: str, **more: str) -> dict[str, str]:
     return {"Audit-ID": audit_id, "User-Agent": "tester/1.0", **more}
 
 
+def test_long_yaml_is_not_read_for_the_log(audited: Audited) -> None:
+    client = audited.start(f"--audit-log-path={audited.log}")
+    lines = "".join(f"  k{number}: some text\n" for number in range(5_000))
+    body = f"metadata: {{name: c}}\ndata:\n{lines}"
+    made = client.request("POST", CONFIGMAPS, body, "application/yaml", headers=named("long"))
+    assert made.status == 201
+    event = audited.complete("long")
+    words = f"a body of {len(body)} octets in application/yaml is not read for the log"
+    assert event["requestObject"] == {"omitted": words}
+    assert event["responseObject"]["data"]["k4999"] == "some text"
+
+
 def test_who_did_what_where(audited: Audited) -> None:
     client = audited.start(f"--audit-log-path={audited.log}")
     body = {"metadata": {"name": "c"}, "data": {"k": "v"}}

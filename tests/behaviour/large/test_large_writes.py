@@ -115,6 +115,22 @@ def test_a_yaml_body(cluster: TestClient) -> None:
     assert cluster.get(f"{CONFIG_MAPS}/text").json["data"]["k"] == LARGE
 
 
+def test_what_is_small_by_nature_must_be_small(cluster: TestClient) -> None:
+    """Options are read on the event loop, where long YAML would take seconds."""
+    assert cluster.post(CONFIG_MAPS, config_map("kept", SMALL)).status == 201
+    options = "{" + ", ".join(f"k{n}: [a, {{c: d}}]" for n in range(20_000)) + "}"
+    for body, form in (
+        (options, "application/yaml"),
+        ("a: &a [x, x]\nb: [*a, *a]\n", "application/yaml"),
+        (json.dumps({"dryRun": ["All"] * 20_000}), "application/json"),
+    ):
+        refused = cluster.request("DELETE", f"{CONFIG_MAPS}/kept", body, form)
+        assert (refused.status, refused.json["reason"]) == (413, "RequestEntityTooLarge")
+    kept = cluster.request("DELETE", f"{CONFIG_MAPS}/kept", "dryRun: [All]", "application/yaml")
+    assert kept.status == 200, kept
+    assert cluster.get(f"{CONFIG_MAPS}/kept").status == 200
+
+
 def definition(count: int, **more: Any) -> dict[str, Any]:
     fields: dict[str, Any] = {
         f"f{i}": {"type": "string", "maxLength": 5, "description": "a field of a large schema"}

@@ -21,7 +21,7 @@ from pykcp.observe.audit.policy import AuditOutcome
 from pykcp.registry.resource import Resource
 from pykcp.server.call import Call
 from pykcp.server.media import negotiation, protobuf_form, yaml_text
-from pykcp.server.media.bodies import media_type, parse_as
+from pykcp.server.media.bodies import Sent, media_type, parse_sent
 from pykcp.types import Object
 from pykcp.wire.exchange import Header, IncomingRequest
 
@@ -30,6 +30,8 @@ Body = bytes | Sequence[bytes]
 VERBS_WITH_OBJECT = frozenset(("create", "update"))
 REDACTED = "REDACTED"
 _MOST_AGENT = 1024
+_HEAVY_YAML, _HEAVY_PROTOBUF = 512 * 1024, 512 * 1024
+"""Weights above which bodies are not read: 64 KB of YAML, and all of it with aliases."""
 _CLUSTERS = "/clusters/"
 _STATUS_HEADS = (b'{"kind":"Status"', b'{\n  "kind": "Status"')
 _STATUS_FIELDS = ("metadata", "status", "message", "reason", "details")
@@ -164,8 +166,12 @@ def _metadata(call: Call) -> dict[str, str]:
 
 def request_part(call: Call, outcome: AuditOutcome) -> bytes:
     """`"requestObject":…,` if there is one that can be read."""
-    if not call.exchange.request.body:
+    body = call.exchange.request.body
+    if not body:
         return b""
+    if _is_heavy(call):
+        omitted = f"a body of {len(body)} octets in {media_type(call)} is not read for the log"
+        return b'"requestObject":%b,' % orjson.dumps({"omitted": omitted})
     parsed = _parsed_body(call)
     if call.info.verb != "patch":
         parsed = _named(call, parsed)
@@ -190,15 +196,26 @@ def _named(call: Call, parsed: Any) -> Object | None:
     return {"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/__internal", **parsed}
 
 
+def _is_heavy(call: Call) -> bool:
+    """Whether reading the body here would hold up others; JSON is read much faster."""
+    form, body = media_type(call), call.exchange.request.body
+    if form == negotiation.PROTOBUF:
+        return len(body) > _HEAVY_PROTOBUF
+    weight = Sent(body, form).weight
+    return weight > len(body) and weight > _HEAVY_YAML
+
+
 def _parsed_body(call: Call) -> Any:
     request = call.exchange.request
     form = media_type(call)
+    if _is_heavy(call):
+        return None
     try:
         if form == negotiation.PROTOBUF:
             resource: Resource | None = call.resource
             if resource is None:  # refused before it was looked for
                 return None
-            return parse_as(call, resource.kind, resource.api_version)
+            return parse_sent(Sent(request.body, form), resource.kind, resource.api_version)
         if form == negotiation.JSON or form.endswith("+json"):
             return orjson.loads(request.body)
         return yaml_text.parse(request.body)

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
+import orjson
+
 from pykcp.apis.protobuf import message_of
 from pykcp.machinery.patch import gojson
 from pykcp.machinery.protobuf.wire import ProtobufError, open_envelope
@@ -25,6 +28,8 @@ if TYPE_CHECKING:
     from pykcp.machinery.protobuf.messages import Message
 
 LIMIT = 3 * 1024 * 1024
+_SMALL = 128 * 1024
+"""The weight of what is small by nature, and read on the event loop."""
 
 
 def body_of(call: Call) -> bytes:
@@ -85,11 +90,20 @@ class Sent(NamedTuple):
     def weight(self) -> int:
         """How long it takes to read, in octets of JSON: YAML takes longer, aliases longest."""
         body = self.body
-        if "yaml" not in self.form or body[:1] == b"{":
+        if "yaml" not in self.form or (body[:1] == b"{" and _is_json(body)):
             return len(body)
         if b"&" in body and b"*" in body:
             return max(_ALIASED, len(body) * _YAML_WEIGHT)
         return len(body) * _YAML_WEIGHT
+
+
+def _is_json(body: bytes) -> bool:
+    """Whether it reads as JSON, which most YAML of clients is; seen without decoding it."""
+    try:
+        msgspec.json.decode(body, type=msgspec.Raw)
+    except msgspec.MsgspecError:
+        return False
+    return True
 
 
 _YAML_WEIGHT = 8
@@ -102,8 +116,20 @@ def sent_of(call: Call) -> Sent:
 
 
 def parse_as(call: Call, kind: str, api_version: str) -> Any:
-    """The body as JSON values, whatever form it came in."""
-    return parse_sent(Sent(body_of(call), media_type(call)), kind, api_version)
+    """The body as JSON values, whatever form it came in; of a kind that is small by nature."""
+    sent = Sent(body_of(call), media_type(call))
+    check_small(sent)
+    return parse_sent(sent, kind, api_version)
+
+
+def check_small(sent: Sent) -> None:
+    """413 for a body that would take long to read: options, scales and the like are short."""
+    if sent.weight > _SMALL:
+        raise RequestEntityTooLarge(
+            f"Request entity too large: limit is {_SMALL // _YAML_WEIGHT} for YAML without aliases"
+            f" and {_SMALL} for other media types",
+            details=False,
+        )
 
 
 def parse_sent(sent: Sent, kind: str, api_version: str) -> Any:
@@ -133,9 +159,20 @@ def _parse_protobuf(body: bytes, message: Message, kind: str) -> Object:
     return {"kind": given or kind, "apiVersion": api_version, **obj}
 
 
-def read_object(call: Call, resource: Resource) -> Object:
-    """The body as a decoded object of the resource's kind."""
-    return read_sent(sent_of(call), resource, call.context.warn)
+async def read_object(call: Call, resource: Resource) -> Object:
+    """The body as a decoded object of the resource's kind. Long YAML is read by a worker."""
+    sent, large = sent_of(call), resource.services.large
+    if large is not None and sent.weight > max(_SMALL, len(sent.body)):
+        text = await large.compute(
+            call.cluster, f"{__name__}:as_json", sent, resource.kind, resource.api_version
+        )
+        sent = sent._replace(body=text, form=negotiation.JSON)
+    return read_sent(sent, resource, call.context.warn)
+
+
+def as_json(sent: Sent, kind: str, api_version: str) -> bytes:
+    """A body as JSON text; for worker processes."""
+    return orjson.dumps(parse_sent(sent, kind, api_version))
 
 
 def read_sent(sent: Sent, resource: Resource, warn: Warn) -> Object:

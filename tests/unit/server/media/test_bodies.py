@@ -7,8 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from pykcp.machinery.status import BadRequest, Invalid, StatusError
+from pykcp.registry.resource import Resource
 from pykcp.server.call import Call
 from pykcp.server.media import bodies
+from pykcp.types import Object
 
 MakeCall = Callable[..., Call]
 CM = "/api/v1/namespaces/default/configmaps"
@@ -18,6 +20,10 @@ STRUCT = (
     'into Go value of type struct { APIVersion string "json:\\"apiVersion,omitempty\\""; '
     'Kind string "json:\\"kind,omitempty\\"" }'
 )
+
+
+def read(call: Call, resource: Resource) -> Object:
+    return bodies.read_sent(bodies.sent_of(call), resource, call.context.warn)
 
 
 @pytest.mark.parametrize(
@@ -49,7 +55,7 @@ def test_refusals(make_call: MakeCall, body: bytes, message: str) -> None:
     """Syntax, type, kind: each has its own text."""
     call = make_call("POST", CM, body)
     with pytest.raises(BadRequest) as caught:
-        bodies.read_object(call, call.resource)
+        read(call, call.resource)
     assert caught.value.message == message
 
 
@@ -73,7 +79,7 @@ def test_custom_objects_must_say_what_they_are(
     """Custom resources have to name their kind and version."""
     call = make_call("POST", EXPORTS, body)
     with pytest.raises(StatusError) as caught:
-        bodies.read_object(call, call.resource)
+        read(call, call.resource)
     assert caught.value.message == message
 
 
@@ -81,7 +87,7 @@ def test_unknown_media_types_are_415(make_call: MakeCall) -> None:
     """The answer lists what is understood: three forms for native kinds, two for custom ones."""
     native = make_call("POST", CM, b"x", {"Content-Type": "text/plain"})
     with pytest.raises(StatusError) as caught:
-        bodies.read_object(native, native.resource)
+        read(native, native.resource)
     assert caught.value.code == 415
     assert caught.value.message.endswith(
         "application/json, application/yaml, application/vnd.kubernetes.protobuf"
@@ -90,7 +96,7 @@ def test_unknown_media_types_are_415(make_call: MakeCall) -> None:
         "POST", EXPORTS, b"x", {"Content-Type": "application/vnd.kubernetes.protobuf"}
     )
     with pytest.raises(StatusError) as caught:
-        bodies.read_object(custom, custom.resource)
+        read(custom, custom.resource)
     assert caught.value.message.endswith("application/json, application/yaml")
 
 
@@ -113,11 +119,11 @@ def test_unknown_and_repeated_fields(make_call: MakeCall, mode: str) -> None:
     problems = ['duplicate field "data.x"', 'unknown field "nosuch"']
     if mode == "Strict":
         with pytest.raises(BadRequest) as caught:
-            bodies.read_object(call, call.resource)
+            read(call, call.resource)
         assert "strict decoding error: " in caught.value.message
         assert all(problem in caught.value.message for problem in problems)
         return
-    obj = bodies.read_object(call, call.resource)
+    obj = read(call, call.resource)
     assert obj["data"] == {"x": "2"}
     assert "nosuch" not in obj
     assert sorted(call.context.warnings) == ([] if mode == "Ignore" else problems)
@@ -129,7 +135,7 @@ def test_repeated_fields_in_yaml_are_named_with_their_line(make_call: MakeCall) 
     headers = {"Content-Type": "application/yaml"}
     call = make_call("POST", f"{CM}?fieldValidation=Strict", body, headers)
     with pytest.raises(BadRequest) as caught:
-        bodies.read_object(call, call.resource)
+        read(call, call.resource)
     assert 'yaml: unmarshal errors:\n  line 4: key "x" already set in map' in caught.value.message
 
 
@@ -145,7 +151,7 @@ def test_garbage_in_protobuf_is_unrecognized(make_call: MakeCall) -> None:
     headers = {"Content-Type": "application/vnd.kubernetes.protobuf"}
     call = make_call("POST", CM, b"{}", headers)
     with pytest.raises(BadRequest, match="does not appear to be a protobuf message"):
-        bodies.read_object(call, call.resource)
+        read(call, call.resource)
 
 
 def test_an_empty_list_of_managers_is_a_reset(make_call: MakeCall) -> None:
