@@ -1,4 +1,4 @@
-"""The one place where storage errors become API statuses."""
+"""Errors of the registry, and the one place where storage errors become API statuses."""
 
 from __future__ import annotations
 
@@ -17,6 +17,14 @@ from pykcp.machinery.status import (
 from pykcp.storage import errors
 
 _log = logging.getLogger(__name__)
+
+
+class Outgrown(Exception):
+    """An object has become too large for the event loop: by admission, or by its conversion.
+
+    The write begins anew as a large one, with all of its admission. Raised only for writes that
+    can restart.
+    """
 
 
 def translate(error: errors.StoreError) -> StatusError:

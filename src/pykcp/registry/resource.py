@@ -288,10 +288,10 @@ class Resource:
         first = definition.api_version(definition.stored_versions[0])
         return (codec.stored_version(value) or first) != now
 
-    async def stored_form(self, obj: Object) -> Object:
-        """An object of this version as it is stored."""
+    async def stored_form(self, obj: Object, *, can_restart: bool = False) -> Object:
+        """An object of this version as it is stored; `can_restart`: Outgrown may be raised."""
         if self.webhook is not None:
-            return await self.webhook.to_storage(obj)
+            return await self.webhook.to_storage(obj, can_restart=can_restart)
         return self.conversion.to_storage(obj) if self.conversion is not None else obj
 
     def unstored_form(self, obj: Object) -> Object:

@@ -29,8 +29,9 @@ def _version(name: str, *, storage: bool) -> dict[str, Any]:
 class Fleets:
     """A kind that can be scaled, in two versions, with one object; and webhooks for it."""
 
-    def __init__(self, hooks: Any) -> None:
+    def __init__(self, hooks: Any, *, is_large: bool) -> None:
         self.hooks, self.client = hooks, hooks.client
+        self._notes = {"notes": "x" * 40_000} if is_large else {}
         versions = [_version("v1", storage=True), _version("v2", storage=False)]
         names = {"plural": "fleets", "singular": "fleet", "kind": "Fleet", "listKind": "FleetList"}
         definition = {
@@ -45,7 +46,8 @@ class Fleets:
         return f"/apis/{GROUP}/{version}/namespaces/default/fleets"
 
     def make(self, **spec: Any) -> None:
-        body = {"apiVersion": f"{GROUP}/v1", "kind": "Fleet", "metadata": {"name": "f"}}
+        metadata = {"name": "f", "annotations": self._notes}
+        body = {"apiVersion": f"{GROUP}/v1", "kind": "Fleet", "metadata": metadata}
         made = self.client.post(self.path(), {**body, "spec": spec}, fieldManager="maker")
         assert made.status == 201, made
 
@@ -67,9 +69,10 @@ class Fleets:
         self.hooks.add(kind, name, respond, rules=self.rule(*resources))
 
 
-@pytest.fixture
-def fleets(hooks: Any) -> Fleets:
-    return Fleets(hooks)
+@pytest.fixture(params=("small", "large"))
+def fleets(hooks: Any, request: pytest.FixtureRequest) -> Fleets:
+    """Large objects are changed by worker processes, and nobody must see a difference."""
+    return Fleets(hooks, is_large=request.param == "large")
 
 
 def test_webhooks_are_shown_the_scale(fleets: Fleets) -> None:

@@ -20,8 +20,9 @@ from pykcp.aio.turns import heavy_turn
 from pykcp.machinery.patch import jsonpatch
 from pykcp.machinery.status import InternalError, StatusError, go_quote
 from pykcp.registry import codec
+from pykcp.registry.errors import Outgrown
 from pykcp.registry.resource import Resource
-from pykcp.registry.verbs.admitting import AdmissionRequest, Outgrown
+from pykcp.registry.verbs.admitting import AdmissionRequest
 from pykcp.registry.verbs.large_request import LargeRequest
 
 _LOG = logging.getLogger(__name__)

@@ -95,7 +95,7 @@ class LargeConversion(ConvertedEvents):
             return True
         return (codec.stored_version(value) or self._default) != self._own
 
-    async def to_storage(self, obj: Object) -> Object:
+    async def to_storage(self, obj: Object, *, can_restart: bool = False) -> Object:
         """An object of the served version as it is to be stored: that of a delete."""
         work = self._resource.services.large
         if self._own == self._storage or work is None:
@@ -116,6 +116,6 @@ class LargeConversion(ConvertedEvents):
                 out[index] = value
         return out
 
-    async def retrying(self, make: Callable[[], Made]) -> Made:
+    async def retrying(self, make: Callable[[], Made], *, can_restart: bool = False) -> Made:
         """What `make` makes: nothing of it has to wait here."""
         return make()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from pykcp.apis.catalog import ResourceDefinition
 from pykcp.apis.kube.validation import strategy_for
 from pykcp.apis.kube.validation.rules import KindRules, metadata_rules
@@ -103,8 +105,9 @@ def make_custom(
         since=revision,
         webhook=webhook,
     )
-    if webhook is None:
-        resource.source = definition.source
+    resource.source = definition.source
+    if webhook is not None and services.large is not None and definition.source is not None:
+        webhook.read_large = partial(services.large.read_values, resource)
     if kind.has_rules:
         resource.is_costly = kind.is_costly
     return resource
@@ -113,12 +116,12 @@ def make_custom(
 def _is_compiled_elsewhere(
     definition: ResourceDefinition, version: str, services: Services
 ) -> bool:
-    return (
-        services.large is not None
-        and definition.source is not None
-        and definition.webhook is None
-        and definition.version(version).weight > LARGE_SCHEMA
-    )
+    if services.large is None or definition.source is None:
+        return False
+    if definition.webhook is None:
+        return definition.version(version).weight > LARGE_SCHEMA
+    # Conversion needs the schemas of all versions.
+    return sum(each.weight for each in definition.all_versions) > LARGE_SCHEMA
 
 
 def make_large(
@@ -144,7 +147,9 @@ def _by_webhook(
         return None
     stored = definition.stored_versions or (definition.storage_version,)
     return WebhookConversion(
-        Converter(definition.kind, definition.webhook, services.call_converter),
+        Converter(
+            definition.kind, definition.webhook, services.call_converter, services.sources.uid
+        ),
         {
             definition.api_version(v.name): custom_type(v.load_schema(), _object_meta())
             for v in definition.all_versions

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -17,6 +16,7 @@ import orjson
 
 from pykcp.apis.kube.validation.objectmeta import validate_annotations, validate_labels
 from pykcp.machinery.status import StatusError, go_quote
+from pykcp.registry.clock import random_uid
 from pykcp.registry.codec import CLUSTER_ANNOTATION
 from pykcp.types import Object
 
@@ -28,6 +28,10 @@ _BATCH, _BATCH_BYTES = 500, 1024 * 1024
 """What is sent in one call; a webhook holds all of it in memory, as do we."""
 _SHOWN = 200
 """Characters of an answer that an error repeats."""
+LARGE_ANSWER = 128 * 1024
+"""Octets of an answer that the event loop decodes, if a worker process can do it instead."""
+MAX_CONTAINERS = 300_000
+"""Objects and arrays in an answer: more take longer to decode than others should wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +58,14 @@ class ConversionCallFailed(Exception):
     """There is no answer; the text says why."""
 
 
-Post: TypeAlias = Callable[[ConversionEndpoint, bytes, str], Awaitable[Object]]
-"""Sends a review for a logical cluster and returns the one it is answered with.
+class LargeAnswer(Exception):
+    """The answer is too large for the event loop: the conversion is a worker's to make."""
 
-Raises CallFailed.
+
+Post: TypeAlias = Callable[[ConversionEndpoint, bytes, str], Awaitable[bytes]]
+"""Sends a review for a logical cluster and returns the text that it is answered with.
+
+Raises ConversionCallFailed.
 """
 
 
@@ -92,15 +100,22 @@ class ConversionFailed(StatusError):
 class Converter:
     """The webhook of one definition: objects in, objects of another version out."""
 
-    def __init__(self, kind: str, conversion: Object, post: Post) -> None:
-        self._kind = kind
+    def __init__(
+        self, kind: str, conversion: Object, post: Post, uid: Callable[[], str] = random_uid
+    ) -> None:
+        self._kind, self._uid = kind, uid
         self._endpoint = endpoint_of(conversion)
         accepted = (conversion.get("webhook") or {}).get("conversionReviewVersions") or ()
         self._version = next((v for v in accepted if v in _VERSIONS), "")
         self._post = post
 
-    async def convert(self, objects: Sequence[Object], api_version: str) -> list[Object]:
-        """Objects, with their type, as objects of the version; ConversionFailed."""
+    async def convert(
+        self, objects: Sequence[Object], api_version: str, *, is_small: bool = False
+    ) -> list[Object]:
+        """Objects, with their type, as objects of the version; ConversionFailed.
+
+        `is_small`: LargeAnswer is raised rather than that a large answer is decoded.
+        """
         if not self._version:
             raise ConversionFailed("no supported conversion review versions")
         done: list[Object] = []
@@ -112,15 +127,20 @@ class Converter:
             size += len(encoded)
             if size >= _BATCH_BYTES or len(batch) == _BATCH or index == len(objects) - 1:
                 start = index + 1 - len(batch)
-                done += await self._convert(objects[start : index + 1], batch, api_version)
+                some = objects[start : index + 1]
+                done += await self._convert(some, batch, api_version, is_small)
                 batch, size = [], 0
         return done
 
     async def _convert(
-        self, objects: Sequence[Object], encoded: list[orjson.Fragment], api_version: str
+        self,
+        objects: Sequence[Object],
+        encoded: list[orjson.Fragment],
+        api_version: str,
+        is_small: bool,
     ) -> list[Object]:
         who = f"conversion webhook for {_shown(objects[0]['apiVersion'], self._kind)}"
-        uid = str(uuid.uuid4())
+        uid = self._uid()
         request = {"uid": uid, "desiredAPIVersion": api_version, "objects": encoded}
         review = {
             "kind": "ConversionReview",
@@ -128,8 +148,10 @@ class Converter:
             "request": request,
         }
         try:
-            answer = await self._post(self._endpoint, orjson.dumps(review), _cluster(objects))
-            found = _converted_objects(answer, self._version, uid)
+            text = await self._post(self._endpoint, orjson.dumps(review), _cluster(objects))
+            if is_small and len(text) > LARGE_ANSWER:
+                raise LargeAnswer
+            found = _converted_objects(_decode(text), self._version, uid)
         except ConversionCallFailed as error:
             raise ConversionFailed(f"{who} failed: {error}") from error
         if len(found) != len(objects):
@@ -150,6 +172,21 @@ class Converter:
             except _BadObject as error:
                 raise ConversionFailed(f"{who} returned invalid metadata: {error}") from error
         return found
+
+
+def _decode(text: bytes) -> Object:
+    """The review in an answer, in the words of a Go client if there is none."""
+    if text.count(b"[") + text.count(b"{") > MAX_CONTAINERS:
+        raise ConversionCallFailed(f"the answer has more than {MAX_CONTAINERS} objects and arrays")
+    try:
+        review = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise ConversionCallFailed(
+            f"couldn't get version/kind; json parse error: {error}"
+        ) from error
+    if not isinstance(review, dict):
+        raise ConversionCallFailed("couldn't get version/kind; json parse error: not an object")
+    return review
 
 
 def _cluster(objects: Sequence[Object]) -> str:

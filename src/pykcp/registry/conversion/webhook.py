@@ -10,16 +10,21 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol, TypeVar
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Protocol, TypeAlias, TypeVar
 
 from pykcp.aio.owner import spawn
 from pykcp.machinery.schema.custom import CustomType
 from pykcp.registry import codec
-from pykcp.registry.conversion.review import ConversionFailed, Converter
+from pykcp.registry.conversion.review import ConversionFailed, Converter, LargeAnswer
+from pykcp.registry.errors import Outgrown
 from pykcp.types import Object
 
 _KEEP_EVENTS = 512
+_LARGE, _LARGE_TOGETHER = 32 * 1024, 256 * 1024
+"""Octets of a value, and of all that are converted at once, which the event loop handles."""
+ReadLarge: TypeAlias = Callable[[Sequence[bytes]], Awaitable[list[bytes]]]
+"""Converts stored values elsewhere than on the event loop."""
 Made = TypeVar("Made")
 
 
@@ -29,11 +34,12 @@ class StorageConversion(Protocol):
     def is_foreign(self, value: bytes) -> bool:
         """Whether the stored value must be converted."""
 
-    async def to_storage(self, obj: Object) -> Object: ...
+    async def to_storage(self, obj: Object, *, can_restart: bool = False) -> Object:
+        """`can_restart`: Outgrown may be raised."""
 
     async def from_storage(self, values: Sequence[bytes]) -> list[bytes]: ...
 
-    async def retrying(self, make: Callable[[], Made]) -> Made: ...
+    async def retrying(self, make: Callable[[], Made], *, can_restart: bool = False) -> Made: ...
 
     async def of_events(self, values: Sequence[bytes]) -> list[bytes]: ...
 
@@ -103,35 +109,55 @@ class WebhookConversion(ConvertedEvents):
         self._kind = kind
         self._own, self._storage, self._unmarked = own, storage, unmarked
         self._memo: dict[tuple[bytes, str], Object] = {}
+        self.read_large: ReadLarge | None = None
+        """None: nothing is too large for the event loop."""
 
     def is_foreign(self, value: bytes) -> bool:
         """Whether the stored value has another version than the served one."""
         return (codec.stored_version(value) or self._unmarked) != self._own
 
-    async def to_storage(self, obj: Object) -> Object:
+    async def to_storage(self, obj: Object, *, can_restart: bool = False) -> Object:
         """An object of this version as it is to be stored."""
         if self._own == self._storage:
             return obj
         sent = {**obj, "kind": self._kind, "apiVersion": self._own}
-        (stored,) = await self._converter.convert([sent], self._storage)
+        stored = await self._convert_one(sent, self._storage, can_restart=can_restart)
         return self._types[self._storage].pruned(stored)
+
+    async def _convert_one(self, sent: Object, api_version: str, *, can_restart: bool) -> Object:
+        is_small = can_restart and self.read_large is not None
+        try:
+            (found,) = await self._converter.convert([sent], api_version, is_small=is_small)
+        except LargeAnswer as error:
+            raise Outgrown from error
+        return found
 
     async def from_storage(self, values: Sequence[bytes]) -> list[bytes]:
         """Stored values as values of this version: unmarked, and ready to be served."""
         out = list(values)
-        sent: list[Object] = []
         places: list[int] = []
         for index, value in enumerate(values):
-            if not self.is_foreign(value):
+            if self.is_foreign(value):
+                places.append(index)
+            else:
                 out[index] = codec.without_version(value)
-                continue
-            sent.append(self._readable(value))
-            places.append(index)
-        if sent:
-            converted = await self._converter.convert(sent, self._own)
-            for index, before, obj in zip(places, sent, converted, strict=True):
-                out[index] = self._value(before, obj)
+        if places:
+            converted = await self._converted([values[index] for index in places])
+            for index, value in zip(places, converted, strict=True):
+                out[index] = value
         return out
+
+    async def _converted(self, values: Sequence[bytes]) -> list[bytes]:
+        read_large = self.read_large
+        if read_large is not None and _are_large(values):
+            return await read_large(values)
+        sent = [self._readable(value) for value in values]
+        try:
+            found = await self._converter.convert(sent, self._own, is_small=read_large is not None)
+        except LargeAnswer:
+            assert read_large is not None
+            return await read_large(values)
+        return [self._value(before, obj) for before, obj in zip(sent, found, strict=True)]
 
     def _readable(self, value: bytes) -> Object:
         """What is stored, with its type and the defaults of its version."""
@@ -160,7 +186,7 @@ class WebhookConversion(ConvertedEvents):
             raise ConversionNeeded(obj, api_version)
         return codec.copy(found)
 
-    async def retrying(self, make: Callable[[], Made]) -> Made:
+    async def retrying(self, make: Callable[[], Made], *, can_restart: bool = False) -> Made:
         """What `make` makes; it is called again when it needed something converted.
 
         It must neither wait nor have effects before it has all that it needs.
@@ -175,5 +201,10 @@ class WebhookConversion(ConvertedEvents):
             finally:
                 self._memo = {}
             sent = {"apiVersion": self._own, **codec.copy(obj), "kind": self._kind}
-            (found,) = await self._converter.convert([sent], version)
+            found = await self._convert_one(sent, version, can_restart=can_restart)
             memo[_memo_key(obj, version)] = self._types[version].pruned(found)
+
+
+def _are_large(values: Sequence[bytes]) -> bool:
+    sizes = [len(value) for value in values]
+    return max(sizes) > _LARGE or sum(sizes) > _LARGE_TOGETHER

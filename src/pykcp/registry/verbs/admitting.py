@@ -42,14 +42,6 @@ class ShownKind:
         return f"{self.group}/{self.version}"
 
 
-class Outgrown(Exception):
-    """A plug-in is about to make the object too large for the event loop.
-
-    The write begins anew as a large one, with all of its admission. Raised only if the request
-    says that it `can_restart`.
-    """
-
-
 @dataclass(slots=True)
 class AdmissionRequest:
     """One write, as admission sees it."""

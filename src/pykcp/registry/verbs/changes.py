@@ -36,6 +36,15 @@ class SubresourceView(Protocol):
 
     subresource: str
     kind: ShownKind
+    written: Object | None
+    """What it shows after a write that worker processes made."""
+
+    @property
+    def recipe(self) -> ViewRecipe:
+        """The same view as data, for a worker process."""
+
+    def make(self, live: Object | None) -> Object:
+        """The new object, from the live one and what the client sent."""
 
     def sent(self, obj: Object) -> Object:
         """What the client sent, of which the object was made."""
@@ -45,6 +54,10 @@ class SubresourceView(Protocol):
 
     def show(self, obj: Object, *, is_settled: bool) -> Object:
         """What it shows of an object; `is_settled`: after all changes, when it is judged."""
+
+
+class ViewRecipe(Protocol):
+    def bind(self, resource: Resource, manager: str) -> SubresourceView: ...
 
 
 Make: TypeAlias = Callable[[Object | None], Object]
@@ -88,6 +101,11 @@ class ObjectChange(NamedTuple):
     edit: Callable[[Object], Any] | None = None
     """The part of `make` that only this process can do: it changes a copy of the live object in
     place, or returns another one."""
+
+    @property
+    def can_restart(self) -> bool:
+        """Whether a worker process can do it, too, if the object outgrows the event loop."""
+        return self.recipe is not None or self.edit is not None
 
     @classmethod
     def of(cls, recipe: Recipe, resource: Resource, ctx: RequestContext) -> Self:

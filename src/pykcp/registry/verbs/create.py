@@ -175,7 +175,7 @@ async def creation(request: AdmissionRequest) -> PutKey:
     resource, cluster, obj = request.resource, request.context.cluster, request.obj
     assert obj is not None
     check_unversioned(obj)
-    stored = await resource.stored_form(obj)
+    stored = await resource.stored_form(obj, can_restart=request.can_restart)
     return new_key(resource, cluster, request.namespace, stored)
 
 

@@ -19,7 +19,15 @@ from pykcp.machinery.status import AlreadyExists
 from pykcp.registry import codec
 from pykcp.registry.context import RequestContext
 from pykcp.registry.resource import Resource
-from pykcp.registry.verbs.changes import Make, ObjectChange, Recipe, WriteTarget, live_object
+from pykcp.registry.verbs.admitting import AdmissionRequest
+from pykcp.registry.verbs.changes import (
+    Make,
+    ObjectChange,
+    Recipe,
+    SubresourceView,
+    WriteTarget,
+    live_object,
+)
 from pykcp.registry.verbs.create import (
     GENERATE_TRIES,
     already_exists,
@@ -120,23 +128,52 @@ async def update_large(target: WriteTarget, change: ObjectChange, entry: Entry) 
     """One attempt of an update; raises Mismatch on a conflict."""
     resource, ctx, name = target.resource, target.context, target.name
     work, admission = _work(resource), resource.services.admission
-    recipe: Recipe = change.recipe or await _edited(resource, ctx, change, entry.value)
+    live = await _live(resource, entry)
+    old = await resource.own_form(entry.value) if live is entry.value else live
+    recipe: Recipe = change.recipe or await _edited(resource, ctx, change, live)
     shown = target.shown_subresource
-    made = await work.changed_object(resource, ctx, name, recipe, entry.value, shown)
+    made = await work.changed_object(resource, ctx, name, recipe, live, shown)
     _warn(ctx, made.warnings)
-    old = await resource.own_form(entry.value)
     request = LargeRequest(ctx, resource, "UPDATE", target.namespace, made, old, shown)
     request.name = name
     await admission.mutate(request)
-    judged = await work.judged_change(
-        resource, ctx, name, request.text(), entry.value, target.subresource
-    )
+    judged = await work.judged_change(resource, ctx, name, request.text(), live, target.subresource)
     _warn(ctx, judged.warnings)
     request.show(judged)
     await admission.validate(request)
     if judged.failure is not None:
         raise judged.failure
     return await _commit(resource, ctx, judged, entry)
+
+
+async def update_viewed(target: WriteTarget, view: SubresourceView, entry: Entry) -> bytes:
+    """One attempt of an update through a subresource that shows an object of another kind."""
+    resource, ctx, name = target.resource, target.context, target.name
+    work, admission = _work(resource), resource.services.admission
+    live = await _live(resource, entry)
+    made = await work.viewed_change(resource, ctx, name, view.recipe, live)
+    request = AdmissionRequest(
+        ctx, resource, "UPDATE", target.namespace, name, made.sent, made.old, view.subresource
+    )
+    request.kind = view.kind
+    await admission.mutate(request)
+    assert request.obj is not None
+    made = made._replace(sent=request.obj)
+    judged = await work.judged_view(resource, ctx, name, view.recipe, made, live)
+    _warn(ctx, judged.validated.warnings)
+    request.obj, request.old = judged.new, judged.old
+    await admission.validate(request)
+    if judged.validated.failure is not None:
+        raise judged.validated.failure
+    view.written = judged.new
+    return await _commit(resource, ctx, judged.validated, entry)
+
+
+async def _live(resource: Resource, entry: Entry) -> bytes:
+    """The live object for a worker: it reads stored values, but does not convert twice."""
+    if resource.definition.webhook is None:
+        return entry.value
+    return await resource.own_form(entry.value)
 
 
 async def _commit(

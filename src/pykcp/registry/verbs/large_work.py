@@ -7,9 +7,10 @@ from typing import Any, NamedTuple, Protocol
 
 from pykcp.registry.context import RequestContext
 from pykcp.registry.resource import Resource
-from pykcp.registry.verbs.changes import Recipe
+from pykcp.registry.verbs.changes import Recipe, ViewRecipe
 from pykcp.registry.verbs.deletion import DeleteOptions, DeletionAction
 from pykcp.storage.values import Value
+from pykcp.types import Object
 
 
 class Made(NamedTuple):
@@ -46,6 +47,22 @@ class ValidatedObject(NamedTuple):
     is_removed: bool = False
     """The update took the last finalizer of a deleted object away."""
     is_unchanged: bool = False
+
+
+class ViewedObject(NamedTuple):
+    """A new object that was written through a subresource, as that shows it."""
+
+    text: bytes
+    sent: Object
+    old: Object
+
+
+class ValidatedView(NamedTuple):
+    """The same after validation; `shown` of the object is not needed."""
+
+    validated: ValidatedObject
+    new: Object
+    old: Object
 
 
 class Doomed(NamedTuple):
@@ -105,6 +122,30 @@ class LargeWork(Protocol):
         live: bytes,
         subresource: str,
     ) -> ValidatedObject: ...
+
+    async def viewed_change(
+        self,
+        resource: Resource,
+        ctx: RequestContext,
+        name: str,
+        recipe: ViewRecipe,
+        live: bytes,
+    ) -> ViewedObject:
+        """A change through a subresource that shows the object as one of another kind."""
+
+    async def judged_view(
+        self,
+        resource: Resource,
+        ctx: RequestContext,
+        name: str,
+        recipe: ViewRecipe,
+        made: ViewedObject,
+        live: bytes,
+    ) -> ValidatedView:
+        """The change after admission, which has left its mark on `made.sent`."""
+
+    async def shown_scale(self, resource: Resource, ctx: RequestContext, value: bytes) -> Object:
+        """The scale of an object."""
 
     async def deletion(
         self, resource: Resource, ctx: RequestContext, value: bytes, options: DeleteOptions

@@ -8,9 +8,9 @@ from pykcp.machinery.patch.idle import without_idle_times
 from pykcp.machinery.status import OPTIMISTIC_LOCK, Conflict, Invalid, NotFound
 from pykcp.registry import codec
 from pykcp.registry.context import RequestContext
-from pykcp.registry.errors import translate
+from pykcp.registry.errors import Outgrown, translate
 from pykcp.registry.resource import Resource
-from pykcp.registry.verbs.admitting import AdmissionRequest, Outgrown
+from pykcp.registry.verbs.admitting import AdmissionRequest
 from pykcp.registry.verbs.changes import ObjectChange, WriteTarget, Written, live_object
 from pykcp.registry.verbs.create import create, dedup_owners, facts_of
 from pykcp.registry.verbs.deletion import is_finished, is_kept_namespace
@@ -47,15 +47,18 @@ async def update(target: WriteTarget, change: ObjectChange) -> Written:
 
 
 async def _update_large(target: WriteTarget, change: ObjectChange, entry: Entry) -> bytes:
-    from pykcp.registry.verbs.large import update_large
+    from pykcp.registry.verbs.large import update_large, update_viewed
 
+    if change.view is not None:
+        return await update_viewed(target, change.view, entry)
     return await update_large(target, change, entry)
 
 
 def _is_large(resource: Resource, change: ObjectChange, entry: Entry) -> bool:
     recipe = change.recipe
     if recipe is None:
-        return change.edit is not None and resource.is_large(len(entry.value))
+        is_known = change.edit is not None or change.view is not None
+        return is_known and resource.is_large(len(entry.value))
     return resource.is_large(max(recipe.size, len(entry.value)))
 
 
@@ -127,13 +130,13 @@ async def prepare_update(target: WriteTarget, change: ObjectChange, entry: Entry
     resource, ctx, name = target.resource, target.context, target.name
     value = await resource.own_form(entry.value)
     live = live_object(resource, value)
-    new = await _new_object(target, change, live, is_older=resource.is_older(entry.value))
+    new = await new_object(target, change, live, is_older=resource.is_older(entry.value))
     services = resource.services
     shown = target.shown_subresource
     request = AdmissionRequest(ctx, resource, "UPDATE", target.namespace, name, new, live, shown)
     view = change.view
     if view is None:
-        request.can_restart = change.recipe is not None or change.edit is not None
+        request.can_restart = change.can_restart
         await services.admission.mutate(request)
     else:
         request.subresource, request.kind = view.subresource, view.kind
@@ -154,18 +157,24 @@ async def prepare_update(target: WriteTarget, change: ObjectChange, entry: Entry
     is_current = not (entry.is_stale or resource.is_outdated(entry.value))
     if new == live and is_current and not resource.is_changed_by_reading(value):
         return Prepared(None, value)
-    return await _replacement(resource, ctx, new, entry)
+    return await _replacement(resource, ctx, new, entry, can_restart=request.can_restart)
 
 
-async def _new_object(
+async def new_object(
     target: WriteTarget, change: ObjectChange, live: Object, *, is_older: bool
 ) -> Object:
+    """The new object as admission is going to see it. Waits only for a conversion webhook."""
     webhook = target.resource.webhook
     if webhook is None:
         return prepare_changed(target, change, live, is_older=is_older)
-    new = await webhook.retrying(lambda: change.make(live))
+    can_restart = change.can_restart
+    new = await webhook.retrying(lambda: change.make(live), can_restart=can_restart)
     check_versions(target, change, new, live)
-    await webhook.retrying(lambda: _manage(target, change, new, live, is_older=is_older))
+
+    def manage() -> None:
+        _manage(target, change, new, live, is_older=is_older)
+
+    await webhook.retrying(manage, can_restart=can_restart)
     dedup_owners(target.context, new["metadata"])
     return new
 
@@ -216,9 +225,9 @@ def _is_kept(resource: Resource, new: Object) -> bool:
 
 
 async def _replacement(
-    resource: Resource, ctx: RequestContext, new: Object, entry: Entry
+    resource: Resource, ctx: RequestContext, new: Object, entry: Entry, *, can_restart: bool
 ) -> Prepared:
-    stored = await resource.stored_form(new)
+    stored = await resource.stored_form(new, can_restart=can_restart)
     put = PutKey(
         entry.key,
         resource.encode(stored, ctx.cluster),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pykcp.machinery.status import BadRequest
-from pykcp.registry.verbs.admitting import Outgrown
+from pykcp.registry.errors import Outgrown
 from pykcp.registry.verbs.create import create as create_object
 from pykcp.registry.verbs.large import create_large
 from pykcp.server.call import Call
@@ -27,6 +27,6 @@ async def _create(call: Call, sent: Sent) -> bytes:
         obj = read_sent(sent, resource, context.warn)
         try:
             return await create_object(resource, context, namespace, obj, can_restart=True)
-        except Outgrown:  # by a webhook's patch
+        except Outgrown:  # by a webhook
             pass
     return await create_large(resource, context, namespace, Creation(sent))

@@ -35,18 +35,44 @@ from pykcp.registry.conversion.review import ConversionFailed
 from pykcp.registry.resource import Resource, Services
 from pykcp.registry.stored import Value
 from pykcp.registry.verbs.admitting import NoAdmission
-from pykcp.registry.verbs.changes import ObjectChange, Recipe, WriteTarget, live_object
+from pykcp.registry.verbs.changes import (
+    ObjectChange,
+    Recipe,
+    SubresourceView,
+    ViewRecipe,
+    WriteTarget,
+    live_object,
+)
 from pykcp.registry.verbs.create import check_unversioned, facts_of, judge_new, prepare_new
 from pykcp.registry.verbs.delete import check_wanted, decide
 from pykcp.registry.verbs.deletion import DeleteOptions, DeletionAction
-from pykcp.registry.verbs.large_work import Assigned, Doomed, Made, Patched, ValidatedObject
-from pykcp.registry.verbs.preconditions import check_missing
-from pykcp.registry.verbs.update import is_removed, judge_changed, prepare_changed
+from pykcp.registry.verbs.large_work import (
+    Assigned,
+    Doomed,
+    Made,
+    Patched,
+    ValidatedObject,
+    ValidatedView,
+    ViewedObject,
+)
+from pykcp.registry.verbs.preconditions import check_missing, check_versions
+from pykcp.registry.verbs.update import is_removed, judge_changed
+from pykcp.registry.verbs.update import new_object as changed
+from pykcp.server.large.conversions import ConversionAnswers, ReplayedCalls, finished
 from pykcp.server.large.refs import Asker, KindRef
+from pykcp.server.large.scales import scale_of
 from pykcp.server.media.answers import in_form
 from pykcp.types import Object
 
 _KEEP = 64
+_webhook = ReplayedCalls()
+"""Conversion webhooks, as far as they have answered."""
+
+
+def with_answers(job: str, given: ConversionAnswers, *args: Any) -> Any:
+    """A job of a kind with a conversion webhook. Raises ConversionAsked."""
+    with _webhook.knowing(given):
+        return globals()[job](*args)
 
 
 def check(ref: KindRef, asker: Asker, recipe: Recipe) -> None:
@@ -88,7 +114,7 @@ def changed_object(
     change = ObjectChange(make, is_apply=recipe.is_apply, is_patch=recipe.is_patch)
     target = WriteTarget(resource, ctx, "", name, subresource)
     old, is_older = live_object(resource, live), resource.is_older(live)
-    new = prepare_changed(target, change, old, is_older=is_older)
+    new = finished(changed(target, change, old, is_older=is_older))
     return _made(new, ctx)
 
 
@@ -100,15 +126,62 @@ def judged_change(
     old = live_object(resource, live)
     judge_changed(WriteTarget(resource, ctx, "", name, subresource), new, old)
     finding = _finding(resource, ctx, new, old)
-    shown = orjson.dumps(new)
+    judged = _settled(resource, ctx, new, old, live, orjson.dumps(new))
+    return judged._replace(finding=finding)
+
+
+def _settled(
+    resource: Resource, ctx: RequestContext, new: Object, old: Object, live: bytes, shown: bytes
+) -> ValidatedObject:
+    """A changed object that passed validation."""
     resource.rules.settle(new)
     if is_removed(resource, new):
-        judged = _judged(resource, ctx, new, shown)
-        return judged._replace(is_removed=True, finding=finding)
+        return _judged(resource, ctx, new, shown)._replace(is_removed=True)
     new = without_idle_times(old, new)
-    judged = _judged(resource, ctx, new, shown)
     is_unchanged = new == old and not resource.is_changed_by_reading(live)
-    return judged._replace(is_unchanged=is_unchanged, finding=finding)
+    return _judged(resource, ctx, new, shown)._replace(is_unchanged=is_unchanged)
+
+
+def viewed_change(
+    ref: KindRef, asker: Asker, name: str, recipe: ViewRecipe, live: bytes
+) -> ViewedObject:
+    """A change through a subresource that shows the object as one of another kind."""
+    resource, ctx = _resource(ref), asker.context()
+    view = recipe.bind(resource, ctx.manager)
+    target, change = _through(view, resource, ctx, name)
+    old, is_older = live_object(resource, live), resource.is_older(live)
+    new = finished(changed(target, change, old, is_older=is_older))
+    return ViewedObject(orjson.dumps(new), view.sent(new), view.show(old, is_settled=False))
+
+
+def judged_view(
+    ref: KindRef, asker: Asker, name: str, recipe: ViewRecipe, made: ViewedObject, live: bytes
+) -> ValidatedView:
+    """The change after admission, which has left its mark on what was sent."""
+    resource, ctx = _resource(ref), asker.context()
+    view = recipe.bind(resource, ctx.manager)
+    target, change = _through(view, resource, ctx, name)
+    new: Object = orjson.loads(made.text)
+    old = live_object(resource, live)
+    view.write(new, made.sent)
+    check_versions(target, change, new, old)
+    judge_changed(target, new, old)
+    shown_new, shown_old = (view.show(each, is_settled=True) for each in (new, old))
+    validated = _settled(resource, ctx, new, old, live, b"")
+    return ValidatedView(validated, shown_new, shown_old)
+
+
+def _through(
+    view: SubresourceView, resource: Resource, ctx: RequestContext, name: str
+) -> tuple[WriteTarget, ObjectChange]:
+    change = ObjectChange(view.make, is_patch=True, is_managed=True, view=view)
+    return WriteTarget(resource, ctx, "", name), change
+
+
+def shown_scale(ref: KindRef, asker: Asker, value: bytes) -> Object:
+    """The scale of an object that is in the resource's version."""
+    resource = _resource(ref)
+    return scale_of(resource, resource.object_of(value))
 
 
 def _finding(resource: Resource, ctx: RequestContext, obj: Object, old: Object | None) -> str:
@@ -162,6 +235,8 @@ def patched(ref: KindRef, asker: Asker, text: bytes, patch: bytes) -> Patched:
 def read_values(ref: KindRef, values: Sequence[bytes]) -> list[bytes]:
     """Stored values as if they had been stored now, in the resource's version."""
     resource = _resource(ref)
+    if resource.webhook is not None:
+        values = finished(resource.webhook.from_storage(values))
     return [_read_value(resource, value) for value in values]
 
 
@@ -180,7 +255,7 @@ def reform(media_type: str, is_pretty: bool, body: bytes) -> bytes | None:
 
 def stored_form(ref: KindRef, text: bytes) -> bytes:
     """An object of the resource's version as it is stored."""
-    return orjson.dumps(_resource(ref).unstored_form(orjson.loads(text)))
+    return orjson.dumps(finished(_resource(ref).stored_form(orjson.loads(text))))
 
 
 def _read_value(resource: Resource, value: bytes) -> bytes:
@@ -200,7 +275,7 @@ _NOTHING = Value(b"", b"")
 
 def _judged(resource: Resource, ctx: RequestContext, obj: Object, shown: bytes) -> ValidatedObject:
     try:
-        stored = resource.unstored_form(obj)
+        stored = finished(resource.stored_form(obj))
     except ConversionFailed as error:
         return ValidatedObject(shown, _NOTHING, "", (), ctx.warnings, b"", failure=error)
     return ValidatedObject(
@@ -209,7 +284,7 @@ def _judged(resource: Resource, ctx: RequestContext, obj: Object, shown: bytes) 
         resource.terms_of(stored, ctx.cluster),
         resource.index_entries(ctx.cluster, stored),
         ctx.warnings,
-        resource.unversioned(stored, ctx.cluster) if ctx.dry_run else b"",
+        resource.unversioned(resource.unstored_form(obj), ctx.cluster) if ctx.dry_run else b"",
     )
 
 
@@ -238,6 +313,7 @@ def _make(ref: KindRef) -> Resource:
 def _services() -> Services:
     """Rules, clocks and checks; nothing here reads or writes the store."""
     nothing: Any = None
+    sources = Sources(Timestamps(), uid=_webhook.uid)
     return Services(
-        nothing, nothing, NoAdmission(), Sources(Timestamps()), check_cel, SCHEMA_CHECKS
+        nothing, nothing, NoAdmission(), sources, check_cel, SCHEMA_CHECKS, call_converter=_webhook
     )

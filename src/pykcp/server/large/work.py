@@ -5,13 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from pykcp.registry.clock import random_uid
 from pykcp.registry.context import RequestContext
+from pykcp.registry.conversion.review import ConversionCallFailed, endpoint_of
 from pykcp.registry.resource import Resource
-from pykcp.registry.verbs.changes import Recipe
+from pykcp.registry.verbs.changes import Recipe, ViewRecipe
 from pykcp.registry.verbs.deletion import DeleteOptions
-from pykcp.registry.verbs.large_work import Assigned, Doomed, Made, Patched, ValidatedObject
+from pykcp.registry.verbs.large_work import (
+    Assigned,
+    Doomed,
+    Made,
+    Patched,
+    ValidatedObject,
+    ValidatedView,
+    ViewedObject,
+)
+from pykcp.server.large.conversions import ConversionAnswer, ConversionAnswers, ConversionAsked
 from pykcp.server.large.refs import Asker, KindRef
 from pykcp.server.large.worker_calls import compute
+from pykcp.types import Object
 from pykcp.workers.pool import WorkerPool
 
 _JOBS = "pykcp.server.large.jobs:"
@@ -73,6 +85,35 @@ class WorkerWork:
         )
         return judged
 
+    async def viewed_change(
+        self,
+        resource: Resource,
+        ctx: RequestContext,
+        name: str,
+        recipe: ViewRecipe,
+        live: bytes,
+    ) -> ViewedObject:
+        made: ViewedObject = await self._run("viewed_change", resource, ctx, name, recipe, live)
+        return made
+
+    async def judged_view(
+        self,
+        resource: Resource,
+        ctx: RequestContext,
+        name: str,
+        recipe: ViewRecipe,
+        made: ViewedObject,
+        live: bytes,
+    ) -> ValidatedView:
+        judged: ValidatedView = await self._run(
+            "judged_view", resource, ctx, name, recipe, made, live
+        )
+        return judged
+
+    async def shown_scale(self, resource: Resource, ctx: RequestContext, value: bytes) -> Object:
+        shown: Object = await self._run("shown_scale", resource, ctx, value)
+        return shown
+
     async def deletion(
         self, resource: Resource, ctx: RequestContext, value: bytes, options: DeleteOptions
     ) -> Doomed:
@@ -86,17 +127,17 @@ class WorkerWork:
         return patched
 
     async def read_values(self, resource: Resource, values: Sequence[bytes]) -> list[bytes]:
-        ref, read = _ref(resource), []
+        read: list[bytes] = []
         for start in range(0, len(values), _PAGE):
             page = list(values[start : start + _PAGE])
             tenant = resource.definition.origin
-            read += await self._submit("read_values", tenant, ref, page)
+            read += await self._of_kind("read_values", tenant, resource, page)
         return read
 
     async def read_patched(
         self, resource: Resource, tenant: str, text: bytes, strict: bool
     ) -> bytes:
-        made: bytes = await self._submit("read_patched", tenant, _ref(resource), text, strict)
+        made: bytes = await self._of_kind("read_patched", tenant, resource, text, strict)
         return made
 
     async def compute(self, tenant: str, function: str, *args: Any) -> Any:
@@ -110,7 +151,7 @@ class WorkerWork:
 
     async def stored_form(self, resource: Resource, text: bytes) -> bytes:
         tenant = resource.definition.origin
-        stored: bytes = await self._submit("stored_form", tenant, _ref(resource), text)
+        stored: bytes = await self._of_kind("stored_form", tenant, resource, text)
         return stored
 
     async def _run(self, job: str, resource: Resource, ctx: RequestContext, *args: Any) -> Any:
@@ -125,7 +166,23 @@ class WorkerWork:
             ctx.dry_run,
             ctx.field_validation,
         )
-        return await self._submit(job, ctx.cluster, _ref(resource), asker, *args)
+        return await self._of_kind(job, ctx.cluster, resource, asker, *args)
+
+    async def _of_kind(self, job: str, tenant: str, resource: Resource, *args: Any) -> Any:
+        webhook, call = resource.definition.webhook, resource.services.call_converter
+        if webhook is None or call is None:
+            return await self._submit(job, tenant, _ref(resource), *args)
+        endpoint, given = endpoint_of(webhook), ConversionAnswers(random_uid())
+        while True:
+            try:
+                return await self._submit("with_answers", tenant, job, given, _ref(resource), *args)
+            except ConversionAsked as asked:
+                body, cluster = asked.body, asked.cluster
+            try:
+                answer = ConversionAnswer(await call(endpoint, body, cluster))
+            except ConversionCallFailed as error:
+                answer = ConversionAnswer(b"", str(error))
+            given = given._replace(answers=(*given.answers, answer))
 
     async def _submit(self, job: str, tenant: str, *args: Any) -> Any:
         return await compute(self._pool, _JOBS + job, *args, tenant=tenant)

@@ -37,7 +37,7 @@ class Webhook:
         self.answer_later = asyncio.Event()
         self.answer_later.set()
 
-    async def __call__(self, endpoint: ConversionEndpoint, body: bytes, cluster: str) -> Object:
+    async def __call__(self, endpoint: ConversionEndpoint, body: bytes, cluster: str) -> bytes:
         await self.answer_later.wait()
         request = orjson.loads(body)["request"]
         self.batches.append(len(request["objects"]))
@@ -48,15 +48,17 @@ class Webhook:
             {**o, "apiVersion": version, "spec": {**o["spec"], "was": o["apiVersion"]}}
             for o in request["objects"]
         ]
-        return {
-            "apiVersion": "apiextensions.k8s.io/v1",
-            "kind": "ConversionReview",
-            "response": {
-                "uid": request["uid"],
-                "result": {"status": "Success"},
-                "convertedObjects": converted,
-            },
-        }
+        return orjson.dumps(
+            {
+                "apiVersion": "apiextensions.k8s.io/v1",
+                "kind": "ConversionReview",
+                "response": {
+                    "uid": request["uid"],
+                    "result": {"status": "Success"},
+                    "convertedObjects": converted,
+                },
+            }
+        )
 
 
 def conversion(webhook: Webhook, own: str = V2, unmarked: str = V1) -> WebhookConversion:
