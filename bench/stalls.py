@@ -4,7 +4,8 @@
 
 Every row is an attack by an ordinary user, who is administrator of their own workspace only. Beside
 it, from another process, another user in another workspace reads 100 times, writes 20 times a second
-and watches: the delays are theirs. With --peer the attacks that kube-apiserver can be asked, too,
+and watches: the delays are theirs. A row whose requests are answered otherwise than
+`stalls_answers` says fails: it would test nothing. With --peer the attacks that kube-apiserver can be asked, too,
 are sent to it as well; tenants are users with a namespace there.
 """
 
@@ -26,12 +27,14 @@ from stalls_attacker import Attack
 from stalls_clusters import ATTACKS as CLUSTERS
 from stalls_kinds import ATTACKS as KINDS
 from stalls_load import ATTACKS as LOADS
+from stalls_numbers import ATTACKS as NUMBERS
 from stalls_places import Place
 from stalls_run import Bench, Row, as_dict
 from stalls_services import ATTACKS as SERVICES
 from stalls_texts import ATTACKS as TEXTS
+from stalls_versions import ATTACKS as VERSIONS
 
-ATTACKS: list[Attack] = [*TEXTS, *KINDS, *LOADS, *SERVICES, *CLUSTERS]
+ATTACKS: list[Attack] = [*TEXTS, *KINDS, *VERSIONS, *LOADS, *SERVICES, *NUMBERS, *CLUSTERS]
 
 _HEAD = (
     "| attack | server | answers | in | GET p99 / longest | write p99 / longest | watch longest"
@@ -124,6 +127,8 @@ def main() -> None:
             peer = Place("kube-apiserver", pathlib.Path(folder) / "peer", True, binary=binary)
             asked = [a for a in attacks if a.has_peer]
             run_place(peer, asked, show)
+    if failed := [row.name for row in rows if row.problem]:
+        sys.exit(f"{len(failed)} rows tested nothing: {'; '.join(failed)}")
 
 
 if __name__ == "__main__":

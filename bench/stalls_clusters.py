@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
 
 from aiohttp import web
+from stalls_answers import RECEIVED
 from stalls_attacker import JSON, Attack, Attacker, Script, meta
 
 from pykcp.testing.https import HTTPSServer
@@ -169,7 +170,7 @@ def _hostile(answer: Answer, *, clusters: int = 4, **spec: Any) -> Script:
                 body = _cluster(f"c{n}", server.kubeconfig(), **spec)
                 await a.send("POST", f"{_WORKLOAD}/clusters", body)
             await asyncio.sleep(_ATTACK_SECONDS)
-            a.outcome.statuses["requests that the cluster received"] = server.requests
+            a.outcome.statuses[RECEIVED] = server.requests
         finally:
             await asyncio.to_thread(server.close)
 

@@ -11,6 +11,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
+from stalls_answers import problem
 from stalls_attacker import Attack, AttackerProcess, Outcome
 from stalls_hook import add_hook
 from stalls_innocent import Delays, InnocentProcess, part
@@ -78,6 +79,16 @@ def usage(place: Place) -> Usage:
                 found.memory += resident
             else:
                 found.workers += resident
+    return found
+
+
+def settled_usage(place: Place, before: Usage, seconds: float = 30.0) -> Usage:
+    """Usage in the end: memory that was needed once is given back after a while."""
+    deadline = time.monotonic() + seconds
+    while (found := usage(place)).memory > before.memory + _GROWTH / 2:
+        if time.monotonic() > deadline:
+            break
+        time.sleep(0.5)
     return found
 
 
@@ -152,7 +163,7 @@ class Bench:
         time.sleep(_LEAD_SECONDS)
         if attacker is not None:
             attacker.attack()
-            _show_outcome(row, attacker.outcome())
+            _show_outcome(row, attacker.outcome(), is_judged=not place.is_peer)
             self._wait_until_calm(_SETTLE_SECONDS)
             for name in names:  # deleting what was made is part of the attack
                 place.drop_room(name)
@@ -163,19 +174,10 @@ class Bench:
         _show_delays(row, delays)
         after = usage(place)
         row.cpu, row.workers = after.cpu - before.cpu, after.workers
-        row.memory = self._settled_memory(before.memory)
+        row.memory = settled_usage(place, before, _MEMORY_SECONDS).memory
         row.memory_growth = row.memory - before.memory
         row.loop_cpu = longest_busy(buckets, busy_buckets(place))
         row.stalls = self._read_log()
-
-    def _settled_memory(self, before: float) -> float:
-        """Memory in the end: what was needed once is given back after a while."""
-        deadline = time.monotonic() + _MEMORY_SECONDS
-        while (memory := usage(self.place).memory) > before + _GROWTH / 2:
-            if time.monotonic() > deadline:
-                break
-            time.sleep(0.5)
-        return memory
 
     def _wait_until_calm(self, seconds: float) -> bool:
         """Until the server does hardly more than for the innocent tenant."""
@@ -199,12 +201,14 @@ class Bench:
         return [f"{late} ms ({cpu} ms CPU) {rest}" for late, cpu, rest in found]
 
 
-def _show_outcome(row: Row, outcome: Outcome) -> None:
+def _show_outcome(row: Row, outcome: Outcome, *, is_judged: bool) -> None:
     row.answers = ", ".join(
         f"{count}x {status}" if count > 1 else status for status, count in outcome.statuses.items()
     )
     row.answer_seconds, row.message = outcome.longest, outcome.example
     row.problem = outcome.problem
+    if is_judged and not row.problem:
+        row.problem = problem(row.name, outcome.statuses)
 
 
 def _show_delays(row: Row, delays: Delays) -> None:

@@ -108,11 +108,29 @@ _add(
 # -- copies ----------------------------------------------------------------------------------------
 
 
+_WORKSPACES = "/apis/tenancy.kcp.io/v1alpha1/workspaces"
+
+
+async def make_child(a: Attacker, name: str) -> Room:
+    """A workspace in the attacker's room: rooms themselves can be in `root` only."""
+    kind = {"apiVersion": "tenancy.kcp.io/v1alpha1", "kind": "Workspace"}
+    await a.setup("POST", _WORKSPACES, {**kind, "metadata": {"name": name}})
+    child = Room(f"{a.room.prefix}:{name}", a.room.namespace, a.room.user)
+
+    async def is_ready() -> bool:
+        path = f"/api/v1/namespaces/{child.namespace}/configmaps"
+        return (await a.request("GET", path, room=child))[0] == 200
+
+    await a.wait_for(is_ready, 20)
+    return child
+
+
 def _clone(objects: int, *, size: int) -> Script:
     async def script(a: Attacker) -> AsyncIterator[None]:
-        await fill(a, a.room, objects, size=size)
-        target = f"{_service('copies', a.rooms[1])}/clone"
-        source = a.room.prefix.removeprefix("/clusters/")
+        child = await make_child(a, "source")
+        await fill(a, child, objects, size=size)
+        target = f"{_service('copies', a.room)}/clone"
+        source = child.prefix.removeprefix("/clusters/")
         outside = Room("", a.room.namespace, a.room.user)
         yield
         for n in range(3):

@@ -28,7 +28,7 @@ from stalls import ATTACKS
 from stalls_attacker import Attack, Made, attack_until
 from stalls_innocent import Delays, InnocentProcess, part
 from stalls_places import Place, Room
-from stalls_run import busy_buckets, longest_busy, usage
+from stalls_run import busy_buckets, longest_busy, settled_usage, usage
 
 TENANTS = 4
 _MOMENT = 0.5
@@ -153,14 +153,15 @@ def main() -> None:
                     made += pipe.recv()
                 process.kill()
             delays = innocent.finish()
-            after = usage(place)
+            at_once, after = usage(place), settled_usage(place, before)
             longest = longest_busy(buckets, busy_buckets(place))
             report(place, delays, made, longest)
             print(f"CPU between ticks of the loop: {_tail(buckets, busy_buckets(place))}")
             late = busy_buckets(place, "lateness")
             print(f"lateness of the loop, busy machine included: {_tail(lateness, late)}")
             print(
-                f"memory {before.memory:.0f} -> {after.memory:.0f} MiB, workers {after.workers:.0f}"
+                f"memory {before.memory:.0f} -> {at_once.memory:.0f} MiB at once"
+                f" -> {after.memory:.0f} MiB, workers {after.workers:.0f}"
             )
             print(f"CPU {after.cpu - before.cpu:.0f} s")
             if options.json:
@@ -173,6 +174,7 @@ def main() -> None:
                     "lost": delays.lost,
                     "kept": delays.kept,
                     "not_read_back": delays.not_read_back,
+                    "memory_growth": after.memory - before.memory,
                 }
                 pathlib.Path(options.json).write_text(json.dumps(figures))
         finally:

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from stalls import ATTACKS
+from stalls_answers import problem, unknown
 from stalls_attacker import SECONDS, Attack, Attacker
 from stalls_innocent import Innocent, part
 from stalls_places import Place
@@ -96,7 +97,7 @@ async def _attack(place: Place, attack: Attack) -> tuple[float, float, float]:
         await _carry_out(script)
         is_over.set()
         delays = await sampling
-        assert attacker.outcome.statuses, "nothing was sent"
+        assert not problem(attack.name, attacker.outcome.statuses), attacker.outcome
         assert not delays.lost, "the innocent tenant's watch missed an event"
         assert not delays.failures
         busy = longest_busy(before, busy_buckets(place))
@@ -105,6 +106,10 @@ async def _attack(place: Place, attack: Attack) -> tuple[float, float, float]:
         await script.aclose()
         await attacker.close()
     return busy, part(delays.gets, 1), part(delays.late, 1)
+
+
+def test_answers_are_expected_of_attacks_that_exist() -> None:
+    assert not unknown(BY_NAME)
 
 
 @pytest.mark.timeout(60)
