@@ -9,9 +9,9 @@ import re
 from typing import Any
 
 import pytest
-from tests.behaviour.crds.test_conversion_webhook import NAME, V1, V2, box, install, version
+from tests.behaviour.crds.test_conversion_webhook import V1, V2, box, install, version
 
-from pykcp.testing.client import APPLY, TestClient, eventually
+from pykcp.testing.client import APPLY, TestClient
 from pykcp.testing.server import ServerProcess
 
 Object = dict[str, Any]
@@ -112,12 +112,12 @@ def test_small_objects_of_a_large_schema(
     cluster: TestClient, converter: Any, shard: ServerProcess
 ) -> None:
     before = jobs(shard)
-    extra = {f"p{number}": {"type": "string", "default": "d"} for number in range(2_000)}
+    extra = {f"p{number}": {"type": "string", "default": "d"} for number in range(1_000)}
     install(cluster, converter.strategy(), versions(extra))
     made = cluster.post(V2, box("a", "v2", width=3, height=4, unknown=1))
     assert made.status == 201, made
     spec = made.json["spec"]
-    assert (spec["width"], spec["p1999"], "unknown" in spec) == (3, "d", False)
+    assert (spec["width"], spec["p999"], "unknown" in spec) == (3, "d", False)
     assert cluster.get(f"{V1}/a").json["spec"]["size"] == "3x4"
     bad = cluster.post(V2, box("b", "v2", width="wide", height=4))
     assert bad.status == 422, bad
@@ -125,5 +125,3 @@ def test_small_objects_of_a_large_schema(
     assert patched.json["spec"]["width"] == 5
     assert cluster.get(f"{V1}/a").json["spec"]["size"] == "5x4"
     assert jobs(shard) > before
-    assert cluster.delete(NAME).status == 200
-    eventually(lambda: cluster.get(NAME).status == 404)
