@@ -1,41 +1,78 @@
-"""What the front-proxy costs: its CPU per GET and per watch event beside the shard's, its memory.
+"""What the front-proxy costs: its CPU per GET, list and watch event beside the shard's, its memory.
 
-    python bench/proxy.py [--seconds 3] [--paths 200]
+    python bench/proxy.py [--seconds 3] [--paths 200] [--other PROGRAM]
 
-A shard and a front-proxy are started; the clients sign in with certificates.
+A shard and a front-proxy are started; the clients sign in with certificates. `--other` is another
+front-proxy with the same flags, such as kcp's own, which is then measured before the same shard.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import json
+import pathlib
 import ssl
 import statistics
+import subprocess
+import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
 
 import uvloop
 from http2client import Connection, connect
 from target import Target
 
+from pykcp.testing.client import TestClient, eventually
 from pykcp.testing.front_proxy import FrontProxyProcess, ProxyFiles, front_proxy
 from pykcp.testing.server import ServerProcess
+from pykcp.testing.sharded import free_ports
 from pykcp.testing.workspaces import make_workspace
 
 _MAPS = "/api/v1/namespaces/default/configmaps"
 _CONNECTIONS = ((1, 1), (16, 1), (64, 1), (1, 64))
 """How many, and how many requests on each at a time."""
+_LISTED, _LISTED_SIZE = 1000, 15_000
+_WATCHES, _EVENTS = 100, 100
+_ADMIN = ("kcp-admin", ["system:kcp:admin"])
+
+
+class Work(NamedTuple):
+    """What is asked for."""
+
+    paths: list[str]
+    """Of objects of 1.2 KB."""
+    large: str
+    """Of a collection of 15 MB."""
+    watched: str
+    """Of a collection that changes."""
 
 
 def target(name: str, port: int, pid: int, files: ProxyFiles) -> Target:
     context = ssl.create_default_context(cafile=files.serving_ca)
     context.set_alpn_protocols(["h2"])
-    context.load_cert_chain(files.user("kcp-admin", ["system:kcp:admin"]))
+    context.load_cert_chain(files.user(*_ADMIN))
     return Target(name, "127.0.0.1", port, "", "", context, (pid,))
 
 
 async def open_all(to: Target, count: int) -> list[Connection]:
     headers = [("accept", "application/json"), ("user-agent", "bench/1")]
     return [await connect(to.host, to.port, to.context, headers) for _ in range(count)]
+
+
+class Spent:
+    """CPU time of the shard and of the proxy since it was made."""
+
+    def __init__(self, shard: Target, proxy: Target) -> None:
+        self._both = (shard, proxy)
+        self._before = [one.cpu() for one in self._both]
+
+    def each(self, count: int) -> list[float]:
+        """Microseconds of both for one of so many."""
+        now = [one.cpu() for one in self._both]
+        return [(a - b) / count * 1e6 for a, b in zip(now, self._before, strict=True)]
 
 
 async def load(
@@ -66,33 +103,79 @@ async def measure(
     for to in (shard, proxy):
         opened = await open_all(to, connections)
         await load(opened, each, paths, 0.5)
-        before = (shard.cpu(), proxy.cpu())
+        spent = Spent(shard, proxy)
         count, median = await load(opened, each, paths, seconds)
-        costs[to.name] = [
-            (shard.cpu() - before[0]) / count * 1e6,
-            (proxy.cpu() - before[1]) / count * 1e6,
-            median,
-        ]
+        costs[to.name] = [*spent.each(count), median]
         for connection in opened:
             connection.close()
-    direct, through = costs["shard"], costs["proxy"]
+    direct, through = costs[shard.name], costs[proxy.name]
     print(
-        f"get, {connections:3} connections × {each:2}: proxy {through[1]:6.1f} µs, "
+        f"get, {connections:3} connections × {each:2}: {proxy.name} {through[1]:6.1f} µs, "
         f"shard {through[0]:6.1f} µs behind it, {direct[0]:6.1f} µs directly; "
         f"p50 {through[2]:.2f} ms, directly {direct[2]:.2f} ms",
         flush=True,
     )
 
 
-async def run(shard: Target, proxy: Target, paths: list[str], seconds: float) -> None:
-    print(f"idle memory of the proxy: {proxy.memory():.1f} MiB")
+async def measure_list(shard: Target, proxy: Target, path: str, count: int = 5) -> None:
+    (connection,) = await open_all(proxy, 1)
+    size, spent = 0, Spent(shard, proxy)
+    for _ in range(count):
+        reply = await connection.request("GET", path)
+        assert reply.status == 200, reply.content()[:300]
+        size = sum(map(len, reply.body))
+    of_shard, of_proxy = spent.each(count)
+    connection.close()
+    print(
+        f"list of {size / 1e6:.1f} MB: {proxy.name} {of_proxy / 1e3:.1f} ms, "
+        f"shard {of_shard / 1e3:.1f} ms",
+        flush=True,
+    )
+
+
+async def measure_events(shard: Target, proxy: Target, path: str) -> None:
+    watching, (writer,) = await open_all(proxy, _WATCHES), await open_all(shard, 1)
+    wanted, seen, all_seen = _WATCHES * _EVENTS, 0, asyncio.Event()
+
+    def note(data: bytes) -> None:
+        nonlocal seen
+        seen += data.count(b'"type":"MODIFIED"')
+        if seen >= wanted:
+            all_seen.set()
+
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"of-{proxy.name}"}}
+    made = await writer.request("POST", path, json.dumps(body).encode())
+    assert made.status == 201, made.content()
+    version = json.loads(made.content())["metadata"]["resourceVersion"]
+    for connection in watching:
+        query = f"watch=true&resourceVersion={version}"
+        assert (await connection.request("GET", f"{path}?{query}", on_data=note)).status == 200
+    spent = Spent(shard, proxy)
+    for number in range(_EVENTS):
+        changed = json.dumps({**body, "data": {"n": str(number), "text": "x" * 1000}}).encode()
+        reply = await writer.request("PUT", f"{path}/of-{proxy.name}", changed)
+        assert reply.status == 200, reply.content()
+    await all_seen.wait()
+    of_shard, of_proxy = spent.each(wanted)
+    for connection in (*watching, writer):
+        connection.close()
+    print(
+        f"event to {_WATCHES} watches: {proxy.name} {of_proxy:.1f} µs, shard {of_shard:.1f} µs",
+        flush=True,
+    )
+
+
+async def run(shard: Target, proxy: Target, work: Work, seconds: float) -> None:
+    print(f"memory of {proxy.name}, idle: {proxy.memory():.1f} MiB")
     for connections, each in _CONNECTIONS:
-        await measure(shard, proxy, paths, connections, each, seconds)
-    print(f"memory of the proxy afterwards: {proxy.memory():.1f} MiB")
+        await measure(shard, proxy, work.paths, connections, each, seconds)
+    await measure_list(shard, proxy, work.large)
+    await measure_events(shard, proxy, work.watched)
+    print(f"memory of {proxy.name}, afterwards: {proxy.memory():.1f} MiB")
 
 
-def make_paths(proxy: FrontProxyProcess, count: int) -> list[str]:
-    """A ConfigMap in each of some workspaces, half of them by path, half by name."""
+def make_work(proxy: FrontProxyProcess, count: int) -> Work:
+    """A ConfigMap in each of some workspaces, half of them by path, half by name; and more."""
     root, paths = proxy.admin("root"), []
     for number in range(count):
         cluster = make_workspace(root, f"w{number}")["spec"]["cluster"]
@@ -101,28 +184,67 @@ def make_paths(proxy: FrontProxyProcess, count: int) -> list[str]:
         body = {"metadata": {"name": "object"}, "data": {"key": "x" * 1000}}
         assert inside.post(_MAPS, body).status == 201
         paths.append(f"/clusters/{named}{_MAPS}/object")
-    return paths
+    made = {name: make_workspace(root, name)["spec"]["cluster"] for name in ("large", "watched")}
+    inside = root.in_cluster(made["large"])
+    for number in range(_LISTED):
+        body = {"metadata": {"name": f"object-{number}"}, "data": {"key": "x" * _LISTED_SIZE}}
+        assert inside.post(_MAPS, body).status == 201
+    large, watched = (f"/clusters/{made[name]}{_MAPS}" for name in ("large", "watched"))
+    return Work(paths, large, watched)
+
+
+@contextmanager
+def other_proxy(program: str, files: ProxyFiles, shard: ServerProcess) -> Iterator[Target]:
+    """Another front-proxy with the files of ours."""
+    (port,) = free_ports(1)
+    words = [
+        program, f"--root-directory={files.root / 'other'}", "--bind-address=127.0.0.1",
+        f"--secure-port={port}", f"--tls-cert-file={files.serving}",
+        f"--tls-private-key-file={files.serving}", f"--client-ca-file={files.client_ca}",
+        f"--mapping-file={files.root / 'front-proxy-mapping.yaml'}",
+        f"--root-kubeconfig={files.root_kubeconfig(shard)}",
+        f"--shards-kubeconfig={files.shards_kubeconfig()}",
+    ]  # fmt: skip
+    with (files.root / "other.log").open("wb") as log:
+        process = subprocess.Popen(words, stdout=log, stderr=log)
+    try:
+        beside = FrontProxyProcess(files, "other", ())
+        beside.port = port
+        client = beside.admin("root")
+        eventually(lambda: _answers(client), 60)
+        yield target("other", port, process.pid, files)
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _answers(client: TestClient) -> bool:
+    try:
+        return client.get(_MAPS).status == 200
+    except OSError:
+        return False
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--paths", type=int, default=200)
+    parser.add_argument("--other", default="", help="another front-proxy")
     options = parser.parse_args()
-    import pathlib
-    import tempfile
-
     with tempfile.TemporaryDirectory(prefix="pykcp-") as temporary:
         files = ProxyFiles(pathlib.Path(temporary))
         shard = ServerProcess(files.root / "root", files.shard_flags()).start()
         try:
             with front_proxy(files, shard) as proxy:
-                paths = make_paths(proxy, options.paths)
-                targets = (
-                    target("shard", shard.port, shard.pid, files),
-                    target("proxy", proxy.port, proxy.pid, files),
-                )
-                uvloop.run(run(*targets, paths, options.seconds))
+                work = make_work(proxy, options.paths)
+                before = target("shard", shard.port, shard.pid, files)
+                ours = target("proxy", proxy.port, proxy.pid, files)
+                uvloop.run(run(before, ours, work, options.seconds))
+                if options.other:
+                    with other_proxy(options.other, files, shard) as other:
+                        uvloop.run(run(before, other, work, options.seconds))
         finally:
             shard.stop()
 
