@@ -44,6 +44,21 @@ def test_discovery(workspace: TestClient) -> None:
     assert (names["pods/eviction"]["group"], names["pods/eviction"]["version"]) == ("policy", "v1")
 
 
+def test_a_pod_is_replaced_by_what_its_author_wrote(workspace: TestClient) -> None:
+    """Tolerations and priority, which the server added, need not be in it."""
+    written = pod("written", tolerations=[{"key": "own", "operator": "Exists"}])
+    assert workspace.post(PODS, written).status == 201
+    written["metadata"]["labels"]["changed"] = "true"
+    replaced = workspace.put(f"{PODS}/written", written)
+    assert replaced.status == 200, replaced
+    assert replaced.json["metadata"]["labels"]["changed"] == "true"
+    spec = replaced.json["spec"]
+    assert (spec["priority"], spec["preemptionPolicy"]) == (0, "PreemptLowerPriority")
+    assert len(spec["tolerations"]) == 3
+    less = workspace.put(f"{PODS}/written", pod("written"))
+    assert (less.status, less.json["reason"]) == (422, "Invalid")
+
+
 def test_binding(workspace: TestClient) -> None:
     workspace.post(PODS, pod("bound"))
     assert workspace.post(f"{PODS}/bound/binding", binding_of("bound", "n1")).status == 201

@@ -87,15 +87,28 @@ def default_pod(pod: Object) -> None:
 def admit_pod(pod: Object, _: Facts) -> None:
     """What Kubernetes' standard admission plug-ins add to a new pod, and its first status."""
     spec = pod.get("spec") or {}
+    _default_tolerations(spec)
+    if not spec.get("priorityClassName"):
+        spec.setdefault("priority", 0)
+    spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
+    pod["status"] = {"phase": "Pending", "qosClass": quality_of_service(spec)}
+
+
+def complete_pod(pod: Object, old: Object) -> None:
+    """What the same plug-ins add to a pod that is replaced: its author did not write it, either."""
+    spec, earlier = pod.get("spec") or {}, old.get("spec") or {}
+    _default_tolerations(spec)
+    for name in ("priority", "preemptionPolicy"):
+        if spec.get(name) is None and name in earlier:
+            spec[name] = earlier[name]
+
+
+def _default_tolerations(spec: Object) -> None:
     tolerations = spec.get("tolerations") or []
     for taint in _TAINTS:
         if not any(_tolerates(toleration, taint) for toleration in tolerations):
             tolerations = [*tolerations, _toleration(taint)]
     spec["tolerations"] = tolerations
-    if not spec.get("priorityClassName"):
-        spec.setdefault("priority", 0)
-    spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
-    pod["status"] = {"phase": "Pending", "qosClass": quality_of_service(spec)}
 
 
 def resized(spec: Object, given: Object) -> Object:

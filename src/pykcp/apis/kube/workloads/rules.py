@@ -30,6 +30,10 @@ def _admit(_: Object, __: Facts) -> None:
     return None
 
 
+def _keep_nothing(_: Object, __: Object) -> None:
+    return None
+
+
 def _accept(_: Object, __: Object | None) -> list[FieldError]:
     return []
 
@@ -44,6 +48,8 @@ class WorkloadKind:
     status: Object | None = None
     """Of a new object; None: as the object says, where a client may say it."""
     creates_on_update: bool = False
+    complete: Callable[[Object, Object], None] = _keep_nothing
+    """What is added to an object that replaces the second one."""
 
     def default_safely(self, obj: Object) -> None:
         """Objects of another form stay as they are: the checks reject them."""
@@ -73,7 +79,9 @@ _PENDING: Object = {"phase": "Pending"}
 _NETWORKING = "networking.k8s.io"
 
 _KINDS: dict[tuple[str, str], WorkloadKind] = {
-    ("", "pods"): WorkloadKind(pods.default_pod, pods.admit_pod, pods.pod_errors),
+    ("", "pods"): WorkloadKind(
+        pods.default_pod, pods.admit_pod, pods.pod_errors, complete=pods.complete_pod
+    ),
     ("", "podtemplates"): WorkloadKind(_template("template")),
     ("", "replicationcontrollers"): WorkloadKind(_replication_controller, status={"replicas": 0}),
     ("", "services"): WorkloadKind(
@@ -182,6 +190,10 @@ def workload_rules(base: KindRules, group: str, plural: str) -> KindRules:
 
     def prepare_for_update(new: Object, old: Object, facts: Facts) -> None:
         kind.default_safely(new)
+        try:
+            kind.complete(new, old)
+        except _WRONG_FORM:
+            return  # the checks reject it
         base.prepare_for_update(new, old, facts)
         if not has_generation:
             new["metadata"].pop("generation", None)
