@@ -11,9 +11,11 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
 from pykcp.apis.protobuf import message_of
+from pykcp.machinery.schema.crd import KUBERNETES_KIND
 from pykcp.machinery.status import NotFound, StatusError
 from pykcp.registry.keys import is_wildcard
 from pykcp.registry.resource import Resource
+from pykcp.registry.watch.selection import select
 from pykcp.server import routing
 from pykcp.server.call import Call, Handler, Pending, check_query
 from pykcp.server.filters.authorization import Authorization
@@ -34,6 +36,7 @@ _VERBS: dict[str, Handler] = {
 }
 _SCALE: dict[str, Handler] = {"get": scale.get, "update": scale.put, "patch": scale.patch}
 _STREAMED = frozenset(("list", "watch"))
+_EXTENSIONS, _DEFINITIONS = "apiextensions.k8s.io", "customresourcedefinitions"
 _MAY_CREATE = frozenset(("update", "patch"))
 
 
@@ -100,9 +103,11 @@ class Dispatcher:
     ) -> None:
         """`remote`: of virtual resources; None: there are none.
 
-        `plain_cluster`: a logical cluster whose objects are shown as kube-apiserver shows them.
+        `plain_cluster`: a logical cluster whose objects are shown as kube-apiserver shows them,
+        and whose definitions of Kubernetes' own kinds are not shown.
         """
         self._plain_cluster = plain_cluster
+        self._plain_definitions: Resource | None = None
         self._resources, self._paths = resources, paths
         self._verbs, self._remote = verbs, remote
         self._authorization = authorization
@@ -160,8 +165,10 @@ class Dispatcher:
 
     def _serve(self, call: Call, resource: Resource) -> Pending:
         info = call.info
-        call.resource = resource
         call.is_plain = call.cluster == self._plain_cluster
+        if call.is_plain and info.resource == _DEFINITIONS and info.group == _EXTENSIONS:
+            resource = self._without_kubernetes(resource)
+        call.resource = resource
         if resource.definition.is_virtual and self._remote is not None:
             return self._remote(call)
         if info.query:
@@ -180,6 +187,13 @@ class Dispatcher:
         if info.query and call.has_long_selectors():
             return self._parse_selectors_first(call)
         return self._verbs.find(call)(call)
+
+    def _without_kubernetes(self, definitions: Resource) -> Resource:
+        """Only the definitions that a cluster of Kubernetes would have, too."""
+        if self._plain_definitions is None:
+            custom = select(f"!{KUBERNETES_KIND}", "", None)
+            self._plain_definitions = definitions.viewed(scope=custom)
+        return self._plain_definitions
 
     async def _parse_selectors_first(self, call: Call) -> None:
         await call.parse_selectors()

@@ -156,6 +156,32 @@ def test_objects_do_not_name_their_logical_cluster(masters: TestClient) -> None:
     assert masters.delete(f"{DEPLOYMENTS}/plain").status == 200
 
 
+def test_definitions_are_those_of_users(masters: TestClient) -> None:
+    """Kubernetes' own kinds are not among the definitions: not in lists, watches or deletions."""
+    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    assert masters.get(path).json["items"] == []
+    assert masters.get(f"{path}/deployments.apps").status == 404
+    assert masters.delete(f"{path}/deployments.apps").status == 404
+    names = {"plural": "gears", "singular": "gear", "kind": "Gear", "listKind": "GearList"}
+    schema = {"openAPIV3Schema": {"type": "object"}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": schema}
+    body = {
+        "metadata": {"name": "gears.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Cluster", "names": names, "versions": [version],
+        },
+    }  # fmt: skip
+    assert masters.post(path, body).status == 201
+    listed = masters.get(path, limit=1).json
+    assert [one["metadata"]["name"] for one in listed["items"]] == ["gears.example.com"]
+    watched = masters.get(f"{path}?watch=true&timeoutSeconds=1").body
+    assert b"gears.example.com" in watched
+    assert b"deployments.apps" not in watched
+    assert masters.delete(path).status == 200
+    eventually(lambda: masters.get(path).json["items"] == [])
+    assert masters.get(DEPLOYMENTS).status == 200
+
+
 def test_workloads(masters: TestClient) -> None:
     made = masters.post(DEPLOYMENTS, deployment("web"))
     assert made.status == 201, made

@@ -23,6 +23,7 @@ from pykcp.machinery.resources import (
     NAMESPACES,
     GroupVersionResource,
 )
+from pykcp.machinery.schema.crd import KUBERNETES_KIND
 from pykcp.programs.shard.bootstrap.own_cluster import (
     cluster_object,
     logical_cluster,
@@ -112,7 +113,7 @@ def _priority_class(name: str, value: int) -> Object:
 async def bootstrap_kubernetes(client: LocalClient, cluster: str, ranges: ServiceRanges) -> None:
     """Create what is missing, and return when all kinds are served. Needs the controllers."""
     await logical_cluster(client, cluster, cluster_object({}))
-    definitions = list(workload_crds())
+    definitions = [_labelled(one) for one in workload_crds()]
     await asyncio.gather(
         *(ensure(client, cluster, NAMESPACES, namespace_object(name)) for name in _NAMESPACES),
     )
@@ -120,7 +121,7 @@ async def bootstrap_kubernetes(client: LocalClient, cluster: str, ranges: Servic
         bootstrap_kubernetes_policy(client, cluster),
         ensure(client, cluster, CLUSTER_ROLES, _ACCESS),
         ensure(client, cluster, CLUSTER_ROLE_BINDINGS, _GRANTED),
-        *(ensure(client, cluster, CUSTOM_RESOURCE_DEFINITIONS, one) for one in definitions),
+        *(_define(client, cluster, one) for one in definitions),
     )
     deadline = time.monotonic() + _SECONDS
     for one in definitions:
@@ -131,6 +132,22 @@ async def bootstrap_kubernetes(client: LocalClient, cluster: str, ranges: Servic
     await ensure(client, cluster, _SERVICES, own_service(ranges))
     for name, value in SYSTEM_PRIORITIES.items():
         await ensure(client, cluster, _PRIORITY_CLASSES, _priority_class(name, value))
+
+
+def _labelled(definition: Object) -> Object:
+    """With the label by which the server leaves it out of what users see."""
+    metadata = definition["metadata"]
+    labels = {**(metadata.get("labels") or {}), KUBERNETES_KIND: "true"}
+    return {**definition, "metadata": {**metadata, "labels": labels}}
+
+
+async def _define(client: LocalClient, cluster: str, definition: Object) -> None:
+    """Create it; older versions created it without the label."""
+    await ensure(client, cluster, CUSTOM_RESOURCE_DEFINITIONS, definition)
+    name = definition["metadata"]["name"]
+    found = await client.get(cluster, CUSTOM_RESOURCE_DEFINITIONS, name)
+    if found is not None and KUBERNETES_KIND not in (found["metadata"].get("labels") or {}):
+        await client.update(cluster, CUSTOM_RESOURCE_DEFINITIONS, _labelled(found))
 
 
 async def bootstrap_export(client: LocalClient) -> None:
