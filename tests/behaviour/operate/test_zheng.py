@@ -33,7 +33,21 @@ def test_shards_move_to_their_hosts_and_survive_the_root_shard(tmp_path: pathlib
             cluster = control.make_workspace(f"on-{name}", name)
             made = _config_map(control.client(), cluster)
             assert made.status == 201, made
+        _renewal(control, alpha)
         _outage(control)
+
+
+def _renewal(control: HostInstallation, alpha: HostInstallation) -> None:
+    """Certificates are issued on the control host; the other one fetches them, and reloads."""
+    file = "kcp-zheng/alpha-shard-kcp/files/etc/kcp/tls/server/tls.crt"
+    before, pids = (alpha.root / file).read_bytes(), alpha.pids()
+    assert "nothing new" in alpha.succeed("cert", "renew")
+    assert "alpha-server renewed" in control.succeed("cert", "renew")
+    eventually(lambda: "alpha-shard-kcp renewed" in alpha.succeed("cert", "renew"), 60)
+    eventually(lambda: (alpha.root / file).read_bytes() != before, 30)
+    assert alpha.pids() == pids
+    path = f"/clusters/root:on-alpha{CONFIG_MAPS}/one"
+    eventually(lambda: control.client().get(path).status == 200, 30)
 
 
 def _move(

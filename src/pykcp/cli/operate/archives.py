@@ -38,6 +38,7 @@ def _export(given: Given) -> int:
     from pykcp.auth.files import write_private
     from pykcp.programs.kit.errors import SettingsError
     from pykcp.programs.operator.host.archive import WorkloadArchive, read_data, seal
+    from pykcp.programs.operator.host.deliveries import delivery_keys
     from pykcp.programs.operator.host.installation import Installation
     from pykcp.programs.operator.host.layout import HostChoices, HostFiles
 
@@ -60,7 +61,8 @@ def _export(given: Given) -> int:
                 )
             if one.data_directory and pathlib.Path(one.data_directory).is_dir():
                 data[one.name] = read_data(pathlib.Path(one.data_directory))
-    archive = WorkloadArchive(str(files.root), tuple(wanted), data)
+    keys = delivery_keys(files, wanted)
+    archive = WorkloadArchive(str(files.root), tuple(wanted), data, keys, time.time())
     output = pathlib.Path(given.flags["output"] or f"{wanted[0].owner.name}.kcp-export")
     write_private(output, seal(archive, _passphrase(given)))
     print(f"wrote {output}: {', '.join(one.name for one in wanted)}")
@@ -102,6 +104,7 @@ EXPORT = HostCommand(
 
 def _import(given: Given) -> int:
     from pykcp.programs.operator.host.archive import install, unseal
+    from pykcp.programs.operator.host.deliveries import accept_keys
     from pykcp.programs.operator.host.layout import HostFiles
 
     sealed = pathlib.Path(given.words[0]).read_bytes()
@@ -109,6 +112,7 @@ def _import(given: Given) -> int:
     files = HostFiles(given.root)
     files.make()
     names = install(archive, files)
+    accept_keys(archive, files)
     print(f"imported {', '.join(names)}; start with: kcp up --root-directory={given.root}")
     return 0
 

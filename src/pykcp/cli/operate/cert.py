@@ -46,6 +46,9 @@ def _change(given: Given, names: list[str], *, authorities: bool) -> int:
     try:
         (answer,) = ask(given.root, "renew", names=names, authorities=authorities)
         changed = answer["renewed"]
+        if answer.get("imported") and not changed:
+            print("nothing new: certificates of imported workloads are renewed on the host that")
+            print("configures them (kcp cert renew there), and fetched from it every minute")
     except NotRunning:
         namespace = "default"
         changed = request_renewal(HostFiles(given.root), namespace, names, authorities=authorities)

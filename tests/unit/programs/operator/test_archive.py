@@ -43,7 +43,8 @@ def _workload(root: str) -> CompiledWorkload:
 
 
 def test_an_archive_is_read_with_its_passphrase_only() -> None:
-    archive = WorkloadArchive("/old", (_workload("/old"),), {"alpha": {"store.db": b"\x00data"}})
+    data, keys = {"alpha": {"store.db": b"\x00data"}}, {"alpha": "00" * 32}
+    archive = WorkloadArchive("/old", (_workload("/old"),), data, keys, 1.5)
     sealed = seal(archive, PASSPHRASE)
     assert b"client-key" not in sealed
     assert unseal(sealed, PASSPHRASE) == archive

@@ -14,7 +14,7 @@ import sqlite3
 import tempfile
 import zlib
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pykcp.auth.files import ensure_directory, write_private
@@ -36,6 +36,10 @@ class WorkloadArchive:
     workloads: tuple[CompiledWorkload, ...]
     data: dict[str, dict[str, bytes]]
     """Files of data directories, by workload."""
+    keys: dict[str, str] = field(default_factory=dict)
+    """By workload: what later changes of it are encrypted with (`deliveries.py`)."""
+    made: float = 0.0
+    """When."""
 
 
 def seal(archive: WorkloadArchive, passphrase: bytes) -> bytes:
@@ -46,6 +50,8 @@ def seal(archive: WorkloadArchive, passphrase: bytes) -> bytes:
             name: {path: base64.b64encode(body).decode() for path, body in files.items()}
             for name, files in archive.data.items()
         },
+        "keys": archive.keys,
+        "made": archive.made,
     }
     salt, nonce = os.urandom(_SALT), os.urandom(_NONCE)
     text = zlib.compress(json.dumps(content).encode())
@@ -71,7 +77,8 @@ def unseal(sealed: bytes, passphrase: bytes) -> WorkloadArchive:
         for name, files in content["data"].items()
     }
     workloads = tuple(CompiledWorkload.from_object(one) for one in content["workloads"])
-    return WorkloadArchive(content["root"], workloads, data)
+    keys, made = content.get("keys") or {}, float(content.get("made") or 0)
+    return WorkloadArchive(content["root"], workloads, data, keys, made)
 
 
 def _cipher(passphrase: bytes, salt: bytes) -> Any:

@@ -58,6 +58,8 @@ class ConfiguredHost:
     local: list[CompiledWorkload] = field(default_factory=list)
     remote: list[CompiledWorkload] = field(default_factory=list)
     """Workloads of other hosts: to be exported."""
+    imported: list[CompiledWorkload] = field(default_factory=list)
+    """Those of `local` that another host configures."""
     world: World | None = None
     kubeconfigs: dict[str, str] = field(default_factory=dict)
     """Files by the name of the Kubeconfig object."""
@@ -93,7 +95,8 @@ class Installation:
         self.choices = self.files.choices() or self.choices  # another command may have changed them
         manifests = self._manifests()
         objects = HostObjects(self.files.root / "objects.json")
-        found = ConfiguredHost(manifests, objects, None, self._imported())
+        imported = self._imported()
+        found = ConfiguredHost(manifests, objects, None, list(imported), imported=imported)
         if manifests.objects or objects.entries:
             self._configure(found, now, saves)
         if self.choices.version:

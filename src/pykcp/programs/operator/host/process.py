@@ -23,6 +23,7 @@ from pykcp.programs.operator.drivers.process.state import WorkloadReport, all_av
 from pykcp.programs.operator.drivers.process.supervisor import Supervisor
 from pykcp.programs.operator.host.certificates import request_renewal
 from pykcp.programs.operator.host.control import ControlServer
+from pykcp.programs.operator.host.deliveries import FETCH_SECONDS, deliver, fetch
 from pykcp.programs.operator.host.installation import ConfiguredHost, Installation
 from pykcp.programs.operator.host.layout import HostFiles, write_json
 from pykcp.programs.operator.host.status import host_status
@@ -60,6 +61,7 @@ class running_host:  # noqa: N801  # a context, as those of other programs
         self.problem = ""
         """Why the last run of the configuration stage failed."""
         self._passes = 0
+        self.fetch_seconds = FETCH_SECONDS
         self._monitoring: HostMonitoring | None = None
         self.waiting: dict[str, str] = {}
         """What could not be done inside of the installation, by object."""
@@ -83,6 +85,7 @@ class running_host:  # noqa: N801  # a context, as those of other programs
         self._owner.start_restartable("configuration", self._follow)
         self._owner.start_restartable("status", self._write_status)
         self._owner.start_restartable("access", self._tend)
+        self._owner.start_restartable("deliveries", self._fetch)
         return self.files
 
     async def _monitor(self) -> None:
@@ -168,10 +171,25 @@ class running_host:  # noqa: N801  # a context, as those of other programs
                     is_done = False
                 else:
                     self.waiting.pop(name, None)
+        is_done &= await deliver(self.files, configured.remote, configured.world)
         known = configured.objects.entries
         if any(_name(one) not in known for one in configured.manifests.objects):
             self._wake.set()  # what was deleted is gone: its programs are stopped
         return is_done
+
+    async def _fetch(self) -> None:
+        """Take over changes of imported workloads from the host that configures them."""
+        while True:
+            configured = self.configured
+            if configured is not None and await fetch(self.files, configured.imported):
+                self._wake.set()
+            await asyncio.sleep(self.fetch_seconds)
+
+    async def _fetch_now(self, configured: ConfiguredHost) -> Object:
+        """Certificates of imported workloads are issued where they are configured."""
+        changed = await fetch(self.files, configured.imported)
+        answer = await self._apply()
+        return answer if "error" in answer else {"renewed": changed, "imported": True}
 
     # -- state -----------------------------------------------------------------------------------
 
@@ -242,6 +260,8 @@ class running_host:  # noqa: N801  # a context, as those of other programs
 
     async def _renew(self, names: list[str], *, authorities: bool) -> Object:
         configured = self.configured
+        if configured is not None and configured.imported and not configured.manifests.objects:
+            return await self._fetch_now(configured)
         namespace = configured.manifests.namespace if configured is not None else ""
         try:
             async with self._configuring:
