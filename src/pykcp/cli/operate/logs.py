@@ -18,8 +18,10 @@ def _logs(given: Given) -> int:
     everything = sorted(directory.glob("*.log"))
     paths = [path for path in everything if not given.words or _is_of(path, given.words[0])]
     if not paths:
-        names = ", ".join(path.stem for path in everything) or "none"
-        raise SettingsError(f"no log of {' '.join(given.words) or 'anything'}; there are: {names}")
+        names = ", ".join(path.stem for path in everything)
+        if not names:
+            raise SettingsError(f"nothing has run in {given.root} yet; see: kcp up --help")
+        raise SettingsError(f"no log of {' '.join(given.words)}; there are: {names}")
     offsets = {path: _print_last(path, given.flags["tail"], len(paths) > 1) for path in paths}
     if given.flags["follow"]:
         asyncio.run(_follow(offsets))

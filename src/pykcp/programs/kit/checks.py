@@ -110,7 +110,9 @@ def https_url(flag: str, url: str) -> Iterator[str]:
 
 
 def choice(*allowed: str) -> Check:
-    words = f"{', '.join(allowed[:-1])} or {allowed[-1]}"
+    """One of these words; the empty one, which stands for none, is not listed."""
+    named = [one for one in allowed if one]
+    words = f"{', '.join(named[:-1])} or {named[-1]}" if named[1:] else "".join(named)
 
     def check(flag: str, value: str) -> Iterator[str]:
         if value not in allowed:

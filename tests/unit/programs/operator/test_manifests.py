@@ -7,7 +7,10 @@ import pathlib
 import pytest
 
 from pykcp.programs.kit.errors import SettingsError
+from pykcp.programs.operator.host.installation import Installation
+from pykcp.programs.operator.host.layout import HostChoices, HostFiles
 from pykcp.programs.operator.host.manifests import load_manifests
+from pykcp.programs.operator.host.settings import UpSettings
 from pykcp.programs.operator.variants import variant_manifests, variant_names
 
 ROOT = """
@@ -96,3 +99,21 @@ def test_the_variants_are_valid(tmp_path: pathlib.Path, name: str, domain: str) 
     assert found.namespace == f"kcp-{name}"
     text = variant_manifests(name, domain)
     assert ("api.example.com" in text) == bool(domain)
+
+
+def test_manifests_without_any_object_of_an_installation(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "other.yaml").write_text("apiVersion: v1\nkind: Secret\nmetadata: {name: x}\n")
+    installation = Installation(HostFiles(tmp_path / ".kcp"), HostChoices(str(tmp_path)))
+    with pytest.raises(SettingsError, match=r"has no objects of .*: nothing would run"):
+        installation.check()
+
+
+def test_a_kind_without_its_group_is_refused(tmp_path: pathlib.Path) -> None:
+    assert _problems(tmp_path, half="kind: Shard\nmetadata: {name: alpha}\n") == [
+        "half.yaml: document 1: Shard/alpha: apiVersion and kind are required"
+    ]
+
+
+def test_the_names_of_the_variants_are_listed() -> None:
+    (problem,) = UpSettings.parse(["--variant=dekkr"])[0].up.problems()
+    assert problem == "--variant 'dekkr' must be dekker, vespucci, comer or zheng"

@@ -83,8 +83,13 @@ class Installation:
         self.files, self.choices = files, choices
 
     def check(self) -> None:
-        """Read the manifests. Raises SettingsError."""
-        self._manifests()
+        """Read the manifests. Raises SettingsError, also if nothing would run."""
+        known = HostObjects(self.files.root / "objects.json").entries
+        if not self._manifests().objects and not known and not self._imported():
+            raise SettingsError(
+                f"{self.choices.manifests} has no objects of {GROUP}: nothing would run. "
+                "A RootShard is the least that is needed; kcp up --variant=dekker writes an example"
+            )
 
     def configure(self, now: float, *, saves: bool = True) -> ConfiguredHost:
         """Raises SettingsError for manifests that are wrong, CredentialError for full disks.

@@ -84,7 +84,11 @@ def _documents(
 
 
 def _add(found: Manifests, namespaces: dict[str, str], path: pathlib.Path, document: Any) -> None:
-    if not isinstance(document, dict) or not isinstance(document.get("kind"), str):
+    if (
+        not isinstance(document, dict)
+        or not isinstance(document.get("kind"), str)
+        or not document.get("apiVersion")
+    ):
         raise TypeError("apiVersion and kind are required")
     kind, version = document["kind"], str(document.get("apiVersion") or "")
     if kind == "List" and version == "v1":
