@@ -65,9 +65,9 @@ class Health:
         return "process is shutting down" if self.is_draining else None
 
     def handle(self, call: Call) -> None:
-        endpoint, _, name = call.info.path.strip("/").partition("/")
+        endpoint, slash, name = call.info.path.lstrip("/").partition("/")
         checks = self.checks(endpoint)
-        if name:
+        if slash:
             self._one(call, checks, name)
             return
         excluded = set(call.info.query.get("exclude", ()))

@@ -63,23 +63,16 @@ class PathHandlers:
     def handle(self, call: Call) -> Coroutine[Any, Any, None] | None:
         root = call.info.path.strip("/").partition("/")[0]
         handler = self._roots.get(root)
-        is_read = call.info.method in ("GET", "HEAD")
-        if handler is None or (not is_read and not self._exists(call, root)):
+        if handler is None:
             raise PageNotFound
-        if not is_read:
+        methods = _METHODS.get(root)
+        if methods is not None and call.info.method not in methods:
+            if call.info.path.rstrip("/") not in _PLAIN_PATHS:
+                raise PageNotFound
             raise MethodNotAllowed(
                 "the server does not allow this method on the requested resource"
             )
         return handler(call)
-
-    def _exists(self, call: Call, root: str) -> bool:
-        """Whether a path that is not read is at least one that could be."""
-        path = call.info.path
-        if root in ("healthz", "livez", "readyz"):
-            return path.rstrip("/") in self._health.names()
-        if root in ("api", "apis"):
-            return True
-        return path.rstrip("/") in _PLAIN_PATHS
 
     def _version(self, call: Call) -> None:
         if call.info.path.rstrip("/") != "/version":
@@ -143,14 +136,14 @@ def _send_metrics(call: Call, text: str) -> None:
     call.exchange.respond(200, headers, text.encode())
 
 
+_METHODS = {
+    ".well-known": ("GET",),
+    "openid": ("GET",),
+    "version": ("GET",),
+    "metrics": ("GET", "HEAD"),
+    "debug": ("GET", "HEAD"),
+}
+"""Whatever is not named here answers any method as it answers GET, or looks at it itself."""
 _PLAIN_PATHS = frozenset(
-    (
-        "",
-        "/.well-known/openid-configuration",
-        "/metrics",
-        "/openapi/v2",
-        "/openapi/v3",
-        "/openid/v1/jwks",
-        "/version",
-    )
+    ("/.well-known/openid-configuration", "/metrics", "/openid/v1/jwks", "/version")
 )

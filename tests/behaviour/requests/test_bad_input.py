@@ -480,6 +480,11 @@ def test_what_is_hardly_http_is_refused(
             "json parse error: unexpected end of JSON input ({)", id="torn JSON",
         ),
         pytest.param(
+            lambda c: c.post(f"{NS}/configmaps", b'{"metadata":{"name":"x"},"x":1e400}'), 400,
+            'ConfigMap in version "v1" cannot be handled as a ConfigMap: json: cannot unmarshal number 1e400 into '
+            "Go value of type float64", id="number that no float can hold",
+        ),
+        pytest.param(
             lambda c: c.post(f"{NS}/configmaps", {"metadata": {"name": "x"}, "data": {"a": 1}}), 400,
             'ConfigMap in version "v1" cannot be handled as a ConfigMap: json: cannot unmarshal number into '
             "Go struct field ConfigMap.data of type string", id="wrong type",

@@ -56,6 +56,32 @@ def test_refusals(
     assert maps.get(f"{MAPS}/one").status == 200
 
 
+@pytest.mark.parametrize("method", ["DELETE", "OPTIONS", "get"])
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [
+        ("/apis", 200),
+        ("/apis/rbac.authorization.k8s.io", 200),
+        ("/apis/rbac.authorization.k8s.io/v1", 405),
+        ("/apis/rbac.authorization.k8s.io/v9", 404),
+        ("/apis/unknown.example.com", 404),
+        ("/apis/unknown.example.com/v1", 404),
+        ("/api", 405),
+        ("/api/v1", 405),
+        ("/api/v9", 404),
+        ("/openapi/v3", 200),
+        ("/healthz", 200),
+        ("/readyz/", 404),
+        ("/version", 405),
+        ("/openid/v1/jwks", 405),
+        ("/nothing", 404),
+    ],
+)
+def test_paths_and_methods(maps: TestClient, method: str, path: str, code: int) -> None:
+    """Upstream answers any method where no router looks at it."""
+    assert maps.request(method, path).status == code
+
+
 @pytest.mark.parametrize(
     ("path", "form", "message"),
     [

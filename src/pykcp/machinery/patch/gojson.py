@@ -31,6 +31,10 @@ class BadJSON(ValueError):
     """The body is not JSON; the message is Go's."""
 
 
+class NumberTooLarge(BadJSON):
+    """The body is JSON, but no float can hold a number in it."""
+
+
 def decode(body: bytes) -> JSON:
     """The value of a body; BadJSON with Go's words when it has none."""
     try:
@@ -76,7 +80,7 @@ _LONG_INTEGER = 21
 def _float(text: str) -> float:
     value = float(text)
     if math.isinf(value):
-        raise BadJSON(f"json: cannot unmarshal number {text} into Go value of type float64")
+        raise NumberTooLarge(f"json: cannot unmarshal number {text} into Go value of type float64")
     return value
 
 

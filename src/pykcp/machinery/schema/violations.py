@@ -212,7 +212,7 @@ def _wrong_type(path: LazyPath, expected: str, given: str) -> FieldError:
     return type_invalid(_place(path), given, message)
 
 
-_GO_FORMATS = {int: "int64", float: "float64"}
+_GO_FORMATS = {"integer": "int64", "number": "float64"}
 
 
 def _type(schema: Schema, value: Any, path: LazyPath) -> Violations:
@@ -228,7 +228,7 @@ def _type(schema: Schema, value: Any, path: LazyPath) -> Violations:
     whole = kind == "number" and is_json_integer(value) and "integer" in types
     fits = kind in types or whole or (kind == "integer" and "number" in types)
     if form and type(value) not in {str, list} and not fits:
-        go_format = _GO_FORMATS.get(type(value), "")
+        go_format = _GO_FORMATS.get(kind, "")
         if go_format != form:
             return _only(_wrong_type(path, form, go_format))
     if form and type(value) in {str, list} and not {"number", "integer"} & set(types):

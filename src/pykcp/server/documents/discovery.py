@@ -14,7 +14,7 @@ import orjson
 from pykcp.apis.catalog import ResourceDefinition
 from pykcp.caching import BoundedCache
 from pykcp.machinery import discovery as documents
-from pykcp.machinery.status import NotFound
+from pykcp.machinery.status import MethodNotAllowed, NotFound
 from pykcp.server.call import Call
 from pykcp.server.media import negotiation
 from pykcp.server.media.answers import (
@@ -55,6 +55,7 @@ class Discovery:
         parts = call.info.path.strip("/").split("/")
         definitions = self._definitions(call.cluster)
         if len(parts) == 1:
+            _check_method(call)
             if self._aggregated(call, definitions, legacy=True):
                 return
             address = self._address()
@@ -150,6 +151,9 @@ class Discovery:
         *,
         takes_any: bool = True,
     ) -> None:
+        """`takes_any`: any media type and method, as of upstream's handlers without a router."""
+        if not takes_any:
+            _check_method(call)
         call.negotiate(negotiation.SERVED, transforms=frozenset(), takes_any=takes_any)
         body, _ = self._make(what, definitions, make)
         send_json(call, body)
@@ -167,6 +171,11 @@ class Discovery:
             made = body, f'"{hashlib.sha512(body).hexdigest().upper()}"'
             self._made.put(key, made)
         return made
+
+
+def _check_method(call: Call) -> None:
+    if call.info.method != "GET":
+        raise MethodNotAllowed("the server does not allow this method on the requested resource")
 
 
 def _aggregated_form(accept: str) -> tuple[str, str] | None:

@@ -135,7 +135,7 @@ def check_small(sent: Sent) -> None:
 def parse_sent(sent: Sent, kind: str, api_version: str) -> Any:
     form = sent.form
     if form == negotiation.JSON:
-        return parse(sent.body, kind)
+        return _parse_json(sent.body, kind, api_version)
     if form == negotiation.YAML:
         try:
             return yaml_text.parse(sent.body)
@@ -147,6 +147,19 @@ def parse_sent(sent: Sent, kind: str, api_version: str) -> Any:
     if form == negotiation.PROTOBUF:
         return _parse_protobuf(sent.body, message, kind)
     raise UnsupportedMediaType(negotiation.SERVED)
+
+
+def _parse_json(body: bytes, kind: str, api_version: str) -> Any:
+    try:
+        return parse(body, kind)
+    except BadRequest as error:
+        cause = error.__cause__
+        if not isinstance(cause, gojson.NumberTooLarge):
+            raise
+        version = go_quote(api_version.rpartition("/")[2])
+        raise BadRequest(
+            f"{kind} in version {version} cannot be handled as a {kind}: {cause}"
+        ) from cause
 
 
 def _parse_protobuf(body: bytes, message: Message, kind: str) -> Object:

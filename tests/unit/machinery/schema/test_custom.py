@@ -326,6 +326,11 @@ def test_validation(spec: Object, value: Any, texts: list[str]) -> None:
     assert errors(spec, value) == texts
 
 
+def test_an_integer_beyond_64_bits_is_a_float_in_messages() -> None:
+    found = errors({"type": "integer", "format": "int32"}, 1 << 63)
+    assert 'spec in body must be of type int32: "float64"' in found[0]
+
+
 def test_what_did_not_change_may_stay_wrong() -> None:
     spec = {
         "type": "object",
