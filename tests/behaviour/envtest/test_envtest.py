@@ -156,6 +156,25 @@ def test_objects_do_not_name_their_logical_cluster(masters: TestClient) -> None:
     assert masters.delete(f"{DEPLOYMENTS}/plain").status == 200
 
 
+def test_the_api_server_is_described(masters: TestClient) -> None:
+    """Where it is and whose certificates it trusts, for components that look it up."""
+    service = masters.get("/api/v1/namespaces/default/services/kubernetes").json
+    assert service["spec"]["ports"][0]["targetPort"] == masters.access.port
+    system = "/api/v1/namespaces/kube-system/configmaps"
+    trusted = masters.get(f"{system}/extension-apiserver-authentication").json["data"]
+    assert trusted["client-ca-file"] == masters.access.ca
+    since = masters.get(f"{system}/kube-apiserver-legacy-service-account-token-tracking")
+    assert len(since.json["data"]["since"]) == len("2026-01-01")
+    endpoints = masters.get("/api/v1/namespaces/default/endpoints/kubernetes")
+    slices = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
+    found = masters.get(slices, labelSelector="kubernetes.io/service-name=kubernetes").json["items"]
+    assert len(found) == (1 if endpoints.status == 200 else 0)  # none without a network
+    for one in found:
+        assert one["ports"][0]["port"] == masters.access.port
+        addresses = [where["ip"] for where in endpoints.json["subsets"][0]["addresses"]]
+        assert one["endpoints"][0]["addresses"] == addresses
+
+
 def test_definitions_are_those_of_users(masters: TestClient) -> None:
     """Kubernetes' own kinds are not among the definitions: not in lists, watches or deletions."""
     path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

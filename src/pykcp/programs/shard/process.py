@@ -245,10 +245,11 @@ class running_shard:  # noqa: N801  # used as `async with running_shard(settings
         if self._settings.generic.run_controllers:
             self._start_controllers(shard)
         if self._settings.generic.kubernetes_cluster:
+            from pykcp.programs.shard.bootstrap.api_server import own_server
             from pykcp.programs.shard.bootstrap.kubernetes import bootstrap_kubernetes
 
-            generic = self._settings.generic
-            await bootstrap_kubernetes(client, generic.kubernetes_cluster, generic.service_ranges())
+            name = self._settings.generic.kubernetes_cluster
+            await bootstrap_kubernetes(client, name, own_server(self._settings, credentials))
         if self._settings.shard.is_root and "kubernetes" in self._settings.generic.batteries:
             from pykcp.programs.shard.bootstrap.kubernetes import bootstrap_export
 

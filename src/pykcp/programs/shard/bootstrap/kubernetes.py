@@ -11,7 +11,6 @@ import asyncio
 import time
 
 from pykcp.apis.kube.workloads import EXPORT, workload_crds, workload_export, workload_schemas
-from pykcp.apis.kube.workloads.service_addresses import ServiceRanges
 from pykcp.apis.kube.workloads.service_rules import SYSTEM_PRIORITIES
 from pykcp.machinery.kcp import clusters
 from pykcp.machinery.resources import (
@@ -19,11 +18,13 @@ from pykcp.machinery.resources import (
     API_RESOURCE_SCHEMAS,
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
+    CONFIG_MAPS,
     CUSTOM_RESOURCE_DEFINITIONS,
     NAMESPACES,
     GroupVersionResource,
 )
 from pykcp.machinery.schema.crd import KUBERNETES_KIND
+from pykcp.programs.shard.bootstrap.api_server import OwnServer, own_objects, token_tracking
 from pykcp.programs.shard.bootstrap.own_cluster import (
     cluster_object,
     logical_cluster,
@@ -31,12 +32,11 @@ from pykcp.programs.shard.bootstrap.own_cluster import (
 )
 from pykcp.programs.shard.bootstrap.policy import bootstrap_kubernetes_policy
 from pykcp.programs.shard.bootstrap.root_objects import cluster_role_binding
-from pykcp.programs.shard.bootstrap.steps import ensure, put
+from pykcp.programs.shard.bootstrap.steps import align, ensure, put
 from pykcp.registry.local import LocalClient
 from pykcp.types import Object
 
 _NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
-_SERVICES = GroupVersionResource("", "v1", "services")
 _PRIORITY_CLASSES = GroupVersionResource("scheduling.k8s.io", "v1", "priorityclasses")
 _SECONDS = 60.0
 _PAUSE = 0.01
@@ -77,25 +77,6 @@ _MAY_BIND: Object = {
     ],
 }
 _BIND_GRANTED = "system:kcp:authenticated:apiexport:kubernetes:bind"
-_OWN_SERVICE: Object = {
-    "apiVersion": "v1",
-    "kind": "Service",
-    "metadata": {
-        "name": "kubernetes",
-        "namespace": "default",
-        "labels": {"component": "apiserver", "provider": "kubernetes"},
-    },
-    "spec": {
-        "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": 443}],
-    },
-}
-
-
-def own_service(ranges: ServiceRanges) -> Object:
-    """The Service of the API server itself, which has the first address."""
-    address = str(ranges.addresses[1])
-    spec = {**_OWN_SERVICE["spec"], "clusterIP": address, "clusterIPs": [address]}
-    return {**_OWN_SERVICE, "spec": spec}
 
 
 def _priority_class(name: str, value: int) -> Object:
@@ -110,7 +91,7 @@ def _priority_class(name: str, value: int) -> Object:
     }
 
 
-async def bootstrap_kubernetes(client: LocalClient, cluster: str, ranges: ServiceRanges) -> None:
+async def bootstrap_kubernetes(client: LocalClient, cluster: str, server: OwnServer) -> None:
     """Create what is missing, and return when all kinds are served. Needs the controllers."""
     await logical_cluster(client, cluster, cluster_object({}))
     definitions = [_labelled(one) for one in workload_crds()]
@@ -129,7 +110,9 @@ async def bootstrap_kubernetes(client: LocalClient, cluster: str, ranges: Servic
             if time.monotonic() > deadline:
                 raise TimeoutError(f"{one['metadata']['name']} was not served in {_SECONDS} s")
             await asyncio.sleep(_PAUSE)
-    await ensure(client, cluster, _SERVICES, own_service(ranges))
+    for kind, obj in own_objects(server):
+        await align(client, cluster, kind, obj)
+    await ensure(client, cluster, CONFIG_MAPS, token_tracking(time.time()))
     for name, value in SYSTEM_PRIORITIES.items():
         await ensure(client, cluster, _PRIORITY_CLASSES, _priority_class(name, value))
 

@@ -63,6 +63,23 @@ async def put(client: LocalClient, cluster: str, kind: GroupVersionResource, obj
     await change(client, cluster, kind, obj["metadata"]["name"], overwrite)
 
 
+async def align(client: LocalClient, cluster: str, kind: GroupVersionResource, obj: Object) -> None:
+    """Create it, or set what it says; what it does not say stays, in its objects, too."""
+    await ensure(client, cluster, kind, obj)
+    metadata = obj["metadata"]
+
+    def merge(live: Object) -> None:
+        for part, wanted in obj.items():
+            if part not in ("apiVersion", "kind", "metadata"):
+                copied, kept = codec.copy({part: wanted})[part], live.get(part)
+                is_merged = isinstance(wanted, dict) and isinstance(kept, dict)
+                live[part] = {**kept, **copied} if is_merged else copied
+
+    await change(
+        client, cluster, kind, metadata["name"], merge, namespace=metadata.get("namespace", "")
+    )
+
+
 async def change(
     client: LocalClient,
     cluster: str,
@@ -70,12 +87,13 @@ async def change(
     name: str,
     change: Callable[[Object], None],
     subresource: str = "",
+    namespace: str = "",
 ) -> None:
     """Change what is not yet as it should be: most starts find everything in place."""
-    live = await client.get(cluster, kind, name)
+    live = await client.get(cluster, kind, name, namespace)
     if live is not None:
         wanted = codec.copy(live)
         change(wanted)
         if wanted == live:
             return
-    await client.change(cluster, kind, name, change, subresource=subresource)
+    await client.change(cluster, kind, name, change, namespace=namespace, subresource=subresource)
