@@ -28,10 +28,13 @@ STREAMED = frozenset(("attach", "exec", "log", "portforward"))
 
 
 def completed(definition: ResourceDefinition) -> ResourceDefinition:
-    """A kind with its columns, and with the subresources of pods."""
+    """A kind with its columns, its verbs in order, and with the subresources of pods."""
     is_pod = (definition.group, definition.plural) == ("", "pods")
     return replace(
         definition,
+        verbs=tuple(
+            sorted(definition.verbs)
+        ),  # those of custom resources have an order of their own
         all_versions=tuple(
             _completed(definition, version, _POD if is_pod else ())
             for version in definition.all_versions

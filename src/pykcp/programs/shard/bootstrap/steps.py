@@ -72,8 +72,9 @@ async def align(client: LocalClient, cluster: str, kind: GroupVersionResource, o
         for part, wanted in obj.items():
             if part not in ("apiVersion", "kind", "metadata"):
                 copied, kept = codec.copy({part: wanted})[part], live.get(part)
-                is_merged = isinstance(wanted, dict) and isinstance(kept, dict)
-                live[part] = {**kept, **copied} if is_merged else copied
+                if isinstance(wanted, dict) and isinstance(kept, dict):
+                    copied = {**kept, **copied}
+                live[part] = copied
 
     await change(
         client, cluster, kind, metadata["name"], merge, namespace=metadata.get("namespace", "")
