@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 
+import pytest
+
 from pykcp.testing.client import TestClient
 
 # Leases: no controller makes any of its own.
@@ -44,16 +46,21 @@ def test_selectors_turn_changes_into_arrivals_and_departures(cluster: TestClient
     assert [e["type"] for e in got] == ["ADDED", "MODIFIED", "DELETED"]
 
 
-def test_streaming_list_ends_with_a_marked_bookmark(cluster: TestClient) -> None:
-    """sendInitialEvents gives the state, then a bookmark that says so, then changes."""
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"},
+        {},
+        {"resourceVersion": "0"},
+    ],
+)
+def test_streaming_list_ends_with_a_marked_bookmark(
+    cluster: TestClient, query: dict[str, str]
+) -> None:
+    """The state, then a bookmark that says so, then changes; also for watches from the beginning."""
     for name in ("s1", "s2"):
         cluster.post(LEASES, _lease(name))
-    events = cluster.watch(
-        LEASES,
-        sendInitialEvents="true",
-        resourceVersionMatch="NotOlderThan",
-        allowWatchBookmarks="true",
-    )
+    events = cluster.watch(LEASES, allowWatchBookmarks="true", **query)
     first = list(itertools.islice(events, 3))
     assert sorted(e["object"]["metadata"]["name"] for e in first[:2]) == ["s1", "s2"]
     assert first[2]["type"] == "BOOKMARK"

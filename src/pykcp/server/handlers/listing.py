@@ -290,13 +290,13 @@ def list_options(call: Call) -> ListOptions:
     match = info.param("resourceVersionMatch")
     token = info.param("continue")
     _check_match(version, match, token, is_streamed="sendInitialEvents" in info.query)
-    revision = parse_revision(version)
     limit = max(limit, 0)
     if token:
         start = decode_token(token)
         if version not in ("", "0"):
             raise BadRequest("specifying resource version is not allowed when using continue")
         return _continued(call, start, limit, selection)
+    revision = parse_revision(version)
     if version == "0" and not _is_uncached(call.resource):
         limit = 0  # upstream answers from its cache, which does not page
     if match == "Exact" or (limit and revision and not match):
@@ -313,7 +313,8 @@ def parse_revision(version: str) -> int:
     try:
         return uint64(version)
     except BadNumber as error:
-        raise BadRequest(f"Invalid value: {go_quote(version)}: {error}") from error
+        why = f"resourceVersion: Invalid value: {go_quote(version)}: {error}"
+        raise BadRequest(f"invalid resource version: {why}") from error
 
 
 def _check_match(version: str, match: str, token: str, *, is_streamed: bool) -> None:

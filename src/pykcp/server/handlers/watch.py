@@ -24,6 +24,7 @@ from pykcp.server.handlers.get import parse_revision
 from pykcp.server.media import protobuf_form, transforms
 from pykcp.server.media.answers import CACHE_CONTROL, with_warnings
 from pykcp.server.media.negotiation import JSON, PROTOBUF, YAML
+from pykcp.server.request_info import RequestInfo
 from pykcp.types import Object
 from pykcp.wire.exchange import Stream
 
@@ -72,7 +73,7 @@ def watch_options(call: Call) -> WatchOptions:
     _check_initial(call)
     revision = parse_revision(version)
     asked = "sendInitialEvents" in info.query
-    streams_list = asked and info.is_true("sendInitialEvents")
+    streams_list = info.is_true("sendInitialEvents") if asked else _is_legacy(info)
     sends_initial = streams_list or (not asked and revision == 0)
     since = revision
     if not sends_initial and revision == 0:
@@ -94,9 +95,7 @@ def _check_initial(call: Call) -> None:
     info = call.info
     match = info.param("resourceVersionMatch")
     asked = "sendInitialEvents" in info.query
-    is_legacy = info.param("resourceVersion") in ("", "0") and info.is_true("watch")
-    if not asked and not match and is_legacy:
-        # Upstream makes a streamed list of such a watch before it looks at the options.
+    if not asked and not match and _is_legacy(info):
         asked, match = True, _NOT_OLDER
     errors: list[FieldError] = []
 
@@ -116,6 +115,11 @@ def _check_initial(call: Call) -> None:
             refuse("resourceVersionMatch is forbidden when continue is provided")
     if errors:
         raise Invalid.fields("meta.k8s.io", "ListOptions", "", errors)
+
+
+def _is_legacy(info: RequestInfo) -> bool:
+    """Upstream makes a streamed list of such a watch before it looks at the options."""
+    return info.param("resourceVersion") in ("", "0") and info.is_true("watch")
 
 
 def encoder_of(call: Call) -> JSONEncoder:
