@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-import pytest
+import base64
+import json
+import pathlib
+import re
+from typing import Any
 
+import pytest
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from pykcp.programs.importing.decryption import Decryption
 from pykcp.programs.importing.found import StoredPlace, crd_of, object_of, place_of
+from pykcp.storage.encryption.ciphers import AesCbc, secretbox
 
 IDENTITY = "8" * 64
 
@@ -50,10 +59,7 @@ def test_values() -> None:
     place = place_of("/registry/core/secrets/c/n/s", "/registry")
     assert place is not None
     assert object_of(place, b'{"apiVersion":"v1","kind":"Secret"}').version == "v1"
-    for value, why in (
-        (b"k8s:enc:aescbc:v1:k:xx", "it is encrypted"),
-        (b"nothing", "invalid literal"),
-    ):
+    for value, why in ((b"nothing", "invalid literal"),):
         with pytest.raises(ValueError, match=why):
             object_of(place, value)
 
@@ -103,3 +109,68 @@ def test_definitions_of_v1beta1() -> None:
     }
     new = {"apiVersion": "apiextensions.k8s.io/v1", "spec": {"versions": []}}
     assert crd_of(new) == new
+
+
+KEY = "/registry/core/secrets/root/default/one"
+OLD, NEW = b"o" * 32, b"n" * 32
+
+
+@pytest.fixture
+def decryption(tmp_path: pathlib.Path) -> Decryption:
+    def keys(**named: bytes) -> list[Any]:
+        return [
+            {"name": name, "secret": base64.b64encode(key).decode()} for name, key in named.items()
+        ]
+
+    providers = [
+        {"aescbc": {"keys": keys(new=NEW, old=OLD)}},
+        {"aesgcm": {"keys": keys(g=OLD)}},
+        {"secretbox": {"keys": keys(s=NEW)}},
+        {"identity": {}},
+    ]
+    config = {
+        "apiVersion": "apiserver.config.k8s.io/v1",
+        "kind": "EncryptionConfiguration",
+        "resources": [{"resources": ["secrets"], "providers": providers}],
+    }
+    file = tmp_path / "encryption.yaml"
+    file.write_text(json.dumps(config))
+    return Decryption(str(file))
+
+
+def _gcm(key: str) -> bytes:
+    return b"n" * 12 + AESGCM(OLD).encrypt(b"n" * 12, b"plain", key.encode())
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"plain",
+        b"k8s:enc:aescbc:v1:old:" + AesCbc(OLD).seal(b"plain"),
+        b"k8s:enc:aescbc:v1:new:" + AesCbc(NEW).seal(b"plain"),
+        b"k8s:enc:aesgcm:v1:g:" + _gcm(KEY),
+        b"k8s:enc:secretbox:v1:s:" + secretbox(NEW).seal(b"plain"),
+    ],
+)
+def test_encrypted_values_are_read_with_the_keys_of_kcp(
+    decryption: Decryption, value: bytes
+) -> None:
+    assert decryption.plain(KEY, value) == b"plain"
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        (b"k8s:enc:aescbc:v1:gone:x", "the key 'gone', which is not in"),
+        (b"k8s:enc:kms:v2:plugin:x", "by a KMS plugin"),
+        (b"k8s:enc:", "by a KMS plugin"),
+        (b"k8s:enc:aescbc:v1:old:short", "does not decrypt it"),
+        (b"k8s:enc:aesgcm:v1:g:" + _gcm("/registry/another/key"), "authentication failed"),
+        (b"k8s:enc:secretbox:v1:s:" + b"x" * 60, "does not decrypt it"),
+    ],
+)
+def test_values_that_cannot_be_decrypted_are_named(
+    decryption: Decryption, value: bytes, why: str
+) -> None:
+    with pytest.raises(ValueError, match=re.escape(why)):
+        decryption.plain(KEY, value)

@@ -93,8 +93,7 @@ def object_of(place: StoredPlace, value: bytes) -> FoundObject:
         try:
             obj = orjson.loads(value)
         except orjson.JSONDecodeError as error:
-            encrypted = value.startswith(b"k8s:enc:")
-            raise ValueError("it is encrypted" if encrypted else str(error)) from error
+            raise ValueError(str(error)) from error
     if (place.group, place.resource) == CUSTOM_RESOURCE_DEFINITIONS[0::2]:
         obj = crd_of(obj)
     return FoundObject(*place, obj)

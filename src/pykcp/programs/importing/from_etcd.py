@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator
 
+from pykcp.programs.importing.decryption import Decryption
 from pykcp.programs.importing.found import FoundObject, object_of, place_of
 from pykcp.storage.etcd import messages
 from pykcp.storage.etcd.client import EtcdClient
@@ -15,7 +16,9 @@ _KEYS_PER_PAGE = 500
 _SECONDS = 30.0
 
 
-async def objects_in_etcd(settings: EtcdSettings) -> AsyncIterator[FoundObject]:
+async def objects_in_etcd(
+    settings: EtcdSettings, decryption: Decryption
+) -> AsyncIterator[FoundObject]:
     """Raises StoreError. What cannot be read is logged."""
     client = EtcdClient(settings)
     prefix = f"/{settings.prefix.strip('/')}/"
@@ -28,7 +31,7 @@ async def objects_in_etcd(settings: EtcdSettings) -> AsyncIterator[FoundObject]:
             page = await client.range(request, _SECONDS)
             revision = revision or page.header.revision
             for kv in page.kvs:
-                found = _object(kv.key.decode(), kv.value, prefix)
+                found = _object(kv.key.decode(), kv.value, prefix, decryption)
                 if found is not None:
                     yield found
             if not page.more:
@@ -38,13 +41,13 @@ async def objects_in_etcd(settings: EtcdSettings) -> AsyncIterator[FoundObject]:
         await client.close()
 
 
-def _object(key: str, value: bytes, prefix: str) -> FoundObject | None:
+def _object(key: str, value: bytes, prefix: str, decryption: Decryption) -> FoundObject | None:
     place = place_of(key, prefix)
     if place is None:
         _log.info("%s is not an object", key)
         return None
     try:
-        return object_of(place, value)
+        return object_of(place, decryption.plain(key, value))
     except ValueError as error:
         _log.error("%s cannot be read: %s", key, error)
         return None

@@ -71,9 +71,11 @@ async def _run(settings: ImportSettings, say: Say) -> int:
 def _source(settings: ImportSettings) -> AsyncIterator[FoundObject]:
     options = settings.importing
     if options.from_etcd:
+        from pykcp.programs.importing.decryption import Decryption
         from pykcp.programs.importing.from_etcd import objects_in_etcd
 
-        return objects_in_etcd(options.etcd())
+        decryption = Decryption(options.from_encryption_provider_config)
+        return objects_in_etcd(options.etcd(), decryption)
     from pykcp.programs.importing.from_api import objects_of_server
 
     return objects_of_server(options.from_kubeconfig, options.from_context)

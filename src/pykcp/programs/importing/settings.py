@@ -6,7 +6,7 @@ import pathlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from pykcp.programs.kit.checks import ca_bundle, key_pairs
+from pykcp.programs.kit.checks import ca_bundle, key_pairs, loaded_by
 from pykcp.programs.kit.groups.logging import LoggingOptions
 from pykcp.programs.kit.groups.root_directory import RootDirectoryOptions
 from pykcp.programs.kit.options import OptionGroup, option
@@ -14,6 +14,12 @@ from pykcp.programs.kit.settings import ProgramSettings
 
 if TYPE_CHECKING:
     from pykcp.storage.etcd.settings import EtcdSettings
+
+
+def _load_encryption(path: str) -> None:
+    from pykcp.programs.importing.decryption import Decryption
+
+    Decryption(path)
 
 
 class ImportOptions(OptionGroup):
@@ -24,6 +30,11 @@ class ImportOptions(OptionGroup):
     from_etcd_certfile: str = option("Client certificate (PEM) for that etcd.", "")
     from_etcd_keyfile: str = option("Key of --from-etcd-certfile.", "")
     from_etcd_cafile: str = option("CA bundle (PEM) of that etcd's servers.", "", check=ca_bundle)
+    from_encryption_provider_config: str = option(
+        "EncryptionConfiguration of that kcp, if it encrypts its objects in etcd: aescbc, aesgcm and secretbox.",
+        "",
+        check=loaded_by(_load_encryption),
+    )
     from_kubeconfig: str = option(
         "Kubeconfig of a running kcp to read from by its API; the context must be that of the shard's administrator (system:admin in kcp's admin.kubeconfig).",
         "",
