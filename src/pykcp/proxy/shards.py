@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 
 import orjson
 
+from pykcp.clients.credential_files import CredentialError
 from pykcp.clients.interface import Change
 from pykcp.clients.remote.client import RemoteClient
 from pykcp.clients.remote.feed import RemoteFeed
@@ -133,12 +134,12 @@ def _kept(shard: Object) -> Object:
 
 
 def load_shards(path: str) -> list[Object]:
-    """A list of Shard objects in a file. Raises ValueError, or OSError if it cannot be read."""
-    shards = orjson.loads(pathlib.Path(path).read_bytes())
+    """A list of Shard objects in a file. Raises CredentialError, or OSError."""
+    content = pathlib.Path(path).read_bytes()
     try:
-        return list(map(_kept, _by_name(shards).values()))
-    except (TypeError, KeyError, AttributeError):
-        raise ValueError(f"{path} is not a list of Shard objects") from None
+        return list(map(_kept, _by_name(orjson.loads(content)).values()))
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise CredentialError(f"{path} is not a list of Shard objects") from None
 
 
 def _by_name(shards: Iterable[Object]) -> dict[str, Object]:

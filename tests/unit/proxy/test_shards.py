@@ -6,6 +6,7 @@ import pathlib
 
 import pytest
 
+from pykcp.clients.credential_files import CredentialError
 from pykcp.proxy.shards import load_shards
 
 
@@ -19,5 +20,5 @@ def test_what_routing_needs_is_read(tmp_path: pathlib.Path) -> None:
 def test_other_content_is_refused(tmp_path: pathlib.Path, text: str) -> None:
     file = tmp_path / "shards.json"
     file.write_text(text)
-    with pytest.raises(ValueError):
+    with pytest.raises(CredentialError, match="is not a list of Shard objects"):
         load_shards(str(file))
