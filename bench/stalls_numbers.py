@@ -199,17 +199,20 @@ def _types(count: int) -> Script:
 
     async def script(a: Attacker) -> AsyncIterator[None]:
         path = "/apis/tenancy.kcp.io/v1alpha1/workspacetypes"
-        own = a.room.prefix.removeprefix("/clusters/")
+        child = await make_child(a, "types")
+        own = child.prefix.removeprefix("/clusters/")
         for n in range(count):
             extended = [{"name": f"t{n - 1}", "path": own}] if n else []
             spec = {"extend": {"with": extended}} if extended else {}
             kind = {"apiVersion": "tenancy.kcp.io/v1alpha1", "kind": "WorkspaceType"}
-            await a.setup("POST", path, {**kind, "metadata": {"name": f"t{n}"}, "spec": spec})
+            made = {**kind, "metadata": {"name": f"t{n}"}, "spec": spec}
+            await a.setup("POST", path, made, room=child)
         kind = {"apiVersion": "tenancy.kcp.io/v1alpha1", "kind": "Workspace"}
         last = {"type": {"name": f"t{count - 1}", "path": own}}
         yield
         for n in range(5):
-            await a.send("POST", _WORKSPACES, {**kind, "metadata": {"name": f"w{n}"}, "spec": last})
+            made = {**kind, "metadata": {"name": f"w{n}"}, "spec": last}
+            await a.send("POST", _WORKSPACES, made, room=child)
 
     return script
 

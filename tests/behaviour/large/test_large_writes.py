@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from pykcp.server.media import protobuf_form
 from pykcp.testing.client import APPLY, JSON_PATCH, MERGE, STRATEGIC, TestClient, eventually
 from pykcp.testing.server import ServerProcess
 
@@ -129,6 +130,35 @@ def test_what_is_small_by_nature_must_be_small(cluster: TestClient) -> None:
     kept = cluster.request("DELETE", f"{CONFIG_MAPS}/kept", "dryRun: [All]", "application/yaml")
     assert kept.status == 200, kept
     assert cluster.get(f"{CONFIG_MAPS}/kept").status == 200
+
+
+def test_large_lists_in_other_forms(cluster: TestClient) -> None:
+    """They are not held as a whole: protobuf is made by pages, and JSON is YAML, too."""
+    names = [f"m{number:02}" for number in range(19)]
+    for name in names:
+        assert cluster.post(CONFIG_MAPS, config_map(name, "x" * 900_000)).status == 201
+
+    def listed(accept: str, **query: Any) -> Any:
+        reply = cluster.get(CONFIG_MAPS, headers={"Accept": accept}, **query)
+        assert reply.status == 200, reply
+        return reply
+
+    for reply, form in (
+        (listed("application/yaml"), "application/yaml"),
+        (listed("application/json", pretty=1), "application/json"),
+    ):
+        assert reply.header("content-type") == form
+        found = reply.json
+        assert (found["kind"], found["apiVersion"]) == ("ConfigMapList", "v1")
+        assert [item["metadata"]["name"] for item in found["items"]][-19:] == names
+    encoded = listed("application/vnd.kubernetes.protobuf").body
+    decoded = protobuf_form.decode(encoded)
+    assert decoded is not None
+    assert [item["metadata"]["name"] for item in decoded["items"]][-19:] == names
+    assert decoded["metadata"]["resourceVersion"] == found["metadata"]["resourceVersion"]
+    partial = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
+    pretty = listed(partial, pretty=1).json
+    assert [item["metadata"]["name"] for item in pretty["items"]][-19:] == names
 
 
 def definition(count: int, **more: Any) -> dict[str, Any]:

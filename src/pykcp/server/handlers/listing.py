@@ -23,6 +23,8 @@ from pykcp.server.call import Call, integer
 from pykcp.server.media import negotiation, protobuf_form, transforms
 from pykcp.server.media.answers import (
     Room,
+    form_headers,
+    instead_of_protobuf,
     may_compress,
     send_json,
     send_object,
@@ -78,7 +80,7 @@ async def _send(call: Call, pager: Pages, room: Room) -> None:
     first = await pager.next()
     transforms.check_list_form(call)
     if call.accepted.media_type != negotiation.JSON or call.accepted.pretty or wants_pretty(call):
-        await _send_whole(call, pager, first)
+        await _send_whole(call, pager, first, room)
     elif call.accepted.transform:
         await _send_transformed(call, pager, first, room)
     elif pager.is_done and not may_compress(call, sum(map(len, first.values))):
@@ -87,13 +89,22 @@ async def _send(call: Call, pager: Pages, room: Room) -> None:
         await _send_pages(call, pager, first, room)
 
 
-async def _send_whole(call: Call, pager: Pages, first: Listing) -> None:
+_MOST_WHOLE = 16 << 20
+"""Octets of a list that is made into another form as a whole."""
+
+
+async def _send_whole(call: Call, pager: Pages, first: Listing, room: Room) -> None:
     """A form that cannot be made piece by piece."""
     values = list(first.values)
-    last = first
+    last, size = first, sum(map(len, values))
     while not pager.is_done:
+        if size > _MOST_WHOLE and not call.accepted.transform:
+            await _send_large(call, pager, replace(last, values=values), room)
+            return
+        await rest()
         last = await pager.next()
         values += last.values
+        size += sum(map(len, last.values))
     whole = replace(last, values=values)
     if call.accepted.transform:
         objects = await _objects(call, values)
@@ -105,6 +116,31 @@ async def _send_whole(call: Call, pager: Pages, first: Listing) -> None:
     body = b"".join(list_body(call, whole))
     if not await send_reformed(call, body, 200):
         send_json(call, body)
+
+
+async def _send_large(call: Call, pager: Pages, page: Listing, room: Room) -> None:
+    """Protobuf is made a page at a time. Otherwise it is sent as JSON, which is YAML, too."""
+    resource, work = call.resource, call.resource.services.large
+    names, list_kind = (resource.api_version, resource.kind), resource.definition.list_kind
+    is_protobuf = call.accepted.media_type == negotiation.PROTOBUF
+    if not is_protobuf or work is None or not resource.definition.native:
+        if is_protobuf:
+            call.accepted = instead_of_protobuf(call)
+        await _send_pages(call, pager, page, room)
+        return
+    parts: list[bytes] = []
+    while True:
+        texts = list(_items(call.shown, page.values))
+        parts.append(await work.compute(call.cluster, _PROTOBUF_ITEMS, *names, texts))
+        if pager.is_done:
+            break
+        await rest()
+        page = await pager.next()
+    head = {"kind": list_kind, "apiVersion": names[0], "metadata": list_metadata(page)}
+    send_protobuf(call, protobuf_form.encode_list(head, b"".join(parts)))
+
+
+_PROTOBUF_ITEMS = f"{protobuf_form.__name__}:{protobuf_form.items_of.__name__}"
 
 
 async def _send_partial_protobuf(call: Call, objects: list[Object], metadata: Object) -> None:
@@ -120,12 +156,21 @@ async def _send_partial_protobuf(call: Call, objects: list[Object], metadata: Ob
 
 
 async def _objects(call: Call, values: Sequence[bytes]) -> list[Object]:
-    objects = []
-    for index, value in enumerate(values):
-        objects.append(call.shown.object_of(value))
-        if index % _PER_STEP == _PER_STEP - 1:
+    """Decoded objects, or only their metadata if that is what is asked for."""
+    objects, read = [], 0
+    version, is_table = call.accepted.transform_version, call.accepted.transform == "Table"
+    for value in values:
+        obj = call.shown.object_of(value)
+        objects.append(obj if is_table else transforms.partial(obj, version))
+        read += len(value) + _DECODED_AT_ONCE // _PER_STEP
+        if read > _DECODED_AT_ONCE:
+            read = 0
             await rest()
     return objects
+
+
+_DECODED_AT_ONCE = 256 * 1024
+"""Octets that are decoded at a go."""
 
 
 _PER_STEP = 50
@@ -145,7 +190,8 @@ async def _send_pages(call: Call, pager: Pages, first: Listing, room: Room) -> N
             is_first = False
 
     head = resource.list_type
-    await send_pieces(call, _pieces(call, pager, first, room, b"items", head, items))
+    pieces = _pieces(call, pager, first, room, b"items", head, items)
+    await send_pieces(call, pieces, form=form_headers(call))
 
 
 def _items(resource: Resource, values: list[bytes]) -> list[bytes]:

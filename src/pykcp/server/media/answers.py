@@ -59,6 +59,11 @@ def is_plain_json(call: Call) -> bool:
     return is_json and not (call.info.query and wants_pretty(call))
 
 
+def form_headers(call: Call) -> Sequence[Header]:
+    """The headers of the media type that the client asked for."""
+    return _HEADERS.get(call.accepted.media_type, JSON_HEADERS)
+
+
 async def send_long(call: Call, parts: Sequence[bytes]) -> None:
     """A long JSON answer that is at hand, as fast as the client takes it."""
 
@@ -70,9 +75,13 @@ async def send_long(call: Call, parts: Sequence[bytes]) -> None:
 
 
 async def send_pieces(
-    call: Call, pieces: AsyncGenerator[bytes, None], more: Sequence[Header] = ()
+    call: Call,
+    pieces: AsyncGenerator[bytes, None],
+    more: Sequence[Header] = (),
+    *,
+    form: Sequence[Header] = JSON_HEADERS,
 ) -> None:
-    """A JSON response that is produced while the client reads it.
+    """A response, mostly JSON, that is produced while the client reads it.
 
     The request keeps its seat until nearly all of it is sent, so that many large requests wait
     (see `filters.flow_control`) instead of filling the memory. If the client does not read, or
@@ -83,7 +92,7 @@ async def send_pieces(
     if not more and accepts_gzip(call):
         squeeze = zlib.compressobj(1, zlib.DEFLATED, _GZIP_WINDOW)
         more = GZIP_HEADERS
-    stream = exchange.start(200, [*with_warnings(call, JSON_HEADERS), *more])
+    stream = exchange.start(200, [*with_warnings(call, form), *more])
     try:
         async for piece in pieces:
             data = piece
@@ -144,7 +153,7 @@ async def send_reformed(call: Call, body: bytes, status: int) -> bool:
     if made is None:
         call.accepted = instead_of_protobuf(call)
         return False
-    sent = with_warnings(call, _HEADERS.get(media_type, JSON_HEADERS))
+    sent = with_warnings(call, form_headers(call))
     await respond_compressed(call, status, sent, made)
     return True
 
@@ -199,10 +208,7 @@ def send_object(call: Call, obj: Any, status: int = 200, more: Sequence[Header] 
     except ProtobufError:
         call.accepted = instead_of_protobuf(call)
         body = in_form(call.accepted.media_type, is_pretty, obj)
-    media_type = call.accepted.media_type
-    call.exchange.respond(
-        status, with_warnings(call, _HEADERS.get(media_type, JSON_HEADERS), more), body
-    )
+    call.exchange.respond(status, with_warnings(call, form_headers(call), more), body)
 
 
 def send_protobuf(call: Call, body: bytes) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import orjson
+
 from pykcp.apis.protobuf import message_of
 from pykcp.machinery.protobuf.wire import ProtobufError, close_envelope, field, open_envelope
 from pykcp.machinery.status import InternalError
@@ -27,6 +29,11 @@ def list_items(api_version: str, kind: str, objects: list[Object]) -> bytes:
     message = message_of(api_version, kind)
     assert message is not None
     return b"".join([field(_ITEMS, message.write(obj)) for obj in objects])
+
+
+def items_of(api_version: str, kind: str, texts: list[bytes]) -> bytes:
+    """The same of objects in JSON; for worker processes."""
+    return list_items(api_version, kind, [orjson.loads(text) for text in texts])
 
 
 def encode_list(head: Object, items: bytes) -> bytes:
