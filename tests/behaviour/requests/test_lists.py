@@ -86,12 +86,7 @@ def test_pages_are_one_snapshot_under_concurrent_writes(cluster: TestClient) -> 
             'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'),
         ({"resourceVersionMatch": "Nosuch", "resourceVersion": "1"}, 422,
             'Unsupported value: "Nosuch": supported values: "Exact", "NotOlderThan"'),
-        (
-            {"resourceVersion": "x"},
-            400,
-            'invalid resource version: resourceVersion: Invalid value: "x": '
-            'strconv.ParseUint: parsing "x": invalid syntax',
-        ),
+        ({"resourceVersion": "x"}, 400, 'invalid resource version: resourceVersion: Invalid value: "x": strconv.ParseUint'),
         ({"continue": "nonsense"}, 400, "continue key is not valid"),
         ({"resourceVersion": "99999999", "resourceVersionMatch": "NotOlderThan"}, 504, "Too large resource version"),
         ({"watch": "1", "resourceVersionMatch": "Exact"}, 422, "is forbidden for watch unless sendInitialEvents"),
