@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 import threading
+from urllib.parse import urlsplit
 
 import pytest
 import yaml
@@ -192,6 +193,25 @@ def test_a_restart_carries_on(tmp_path: pathlib.Path) -> None:
         later = root.post(MAPS, {"metadata": {"name": "later"}}).json["metadata"]
         assert int(later["resourceVersion"]) > int(made["metadata"]["resourceVersion"])
         assert (process.root / "apiserver.crt").read_bytes() == ca
+
+
+def test_a_restart_on_another_port(tmp_path: pathlib.Path) -> None:
+    """Clients of exports find the new address, and no longer the old one."""
+    path = "/apis/apis.kcp.io/v1alpha1/apiexportendpointslices/tenancy.kcp.io"
+
+    def ports() -> list[int]:
+        status = process.client(cluster="root").get(path).json.get("status") or {}
+        return [urlsplit(one["url"]).port or 0 for one in status.get("endpoints") or ()]
+
+    with server(directory=tmp_path) as process:
+        eventually(lambda: ports() == [process.port])
+        before = process.port
+        assert process.stop() == 0
+        with socket.create_server(("127.0.0.1", before)):
+            process.port = 0
+            process.start()
+            assert process.port != before
+            eventually(lambda: ports() == [process.port])
 
 
 def test_a_foreign_token_store_is_refused(tmp_path: pathlib.Path) -> None:

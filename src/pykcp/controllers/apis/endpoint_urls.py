@@ -2,13 +2,16 @@
 
 Every shard adds its own URL when the first binding of the export is made on it, and takes it
 away with the last. A shard that left the slice's partition keeps its URL as long as it has
-bindings: their controllers still need it.
+bindings: their controllers still need it. A URL under which the shard was reached before is
+taken away; which ones are its own is known from the managers of the slice's fields.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+
+import orjson
 
 from pykcp.caching import BoundedCache
 from pykcp.clients.interface import Change, Client, Feed
@@ -36,14 +39,30 @@ NAME = "kcp-apiexportendpointslice-urls"
 _REMEMBER = 4096
 
 
-def with_url(endpoints: list[Object], url: str, *, is_wanted: bool) -> list[Object]:
-    """The endpoints with this one, or without it."""
-    present = any(one.get("url") == url for one in endpoints)
-    if present == is_wanted:
-        return endpoints
-    if is_wanted:
-        return [*endpoints, {"url": url}]
-    return [one for one in endpoints if one.get("url") != url]
+def with_url(
+    endpoints: list[Object],
+    url: str,
+    *,
+    is_wanted: bool,
+    former: frozenset[str] | set[str] = frozenset(),
+) -> list[Object]:
+    """The endpoints with this one, or without it, and without the shard's former ones."""
+    unwanted = former - {url} if is_wanted else former | {url}
+    kept = [one for one in endpoints if one.get("url") not in unwanted]
+    if is_wanted and not any(one.get("url") == url for one in kept):
+        return [*kept, {"url": url}]
+    return kept if len(kept) < len(endpoints) else endpoints
+
+
+def urls_of(found: Object, manager: str) -> set[str]:
+    """The endpoints of a slice that this manager wrote."""
+    urls = set()
+    for entry in meta.metadata(found).get("managedFields") or ():
+        if entry.get("manager") == manager and entry.get("subresource") == "status":
+            fields = ((entry.get("fieldsV1") or {}).get("f:status") or {}).get("f:endpoints") or {}
+            items = (orjson.loads(element[2:]) for element in fields if element.startswith("k:"))
+            urls |= {item["url"] for item in items if "url" in item}
+    return urls
 
 
 class EndpointURLs:
@@ -128,9 +147,10 @@ class EndpointURLs:
         if is_bound and not selector.matches(meta.labels(shard)):
             return  # keep the URL while it is being deleted, so that its users can finish
         before = status.get("endpoints") or []
-        if with_url(before, url, is_wanted=is_bound) is before:
+        former = urls_of(found, self._shard)
+        if with_url(before, url, is_wanted=is_bound, former=former) is before:
             return
-        show = partial(show_url, url=url, is_wanted=is_bound)
+        show = partial(show_url, url=url, is_wanted=is_bound, manager=self._shard)
         if own is None:
             await self._published.change_status(found, show)
         else:
@@ -145,10 +165,11 @@ class EndpointURLs:
             return
 
 
-def show_url(live: Object, *, url: str, is_wanted: bool) -> None:
-    """Add an endpoint to the status of a slice, or remove it."""
+def show_url(live: Object, *, url: str, is_wanted: bool, manager: str) -> None:
+    """Add an endpoint to the status of a slice, or remove it, with others of this manager."""
     status = live["status"] = dict(live.get("status") or {})
-    after = with_url(status.get("endpoints") or [], url, is_wanted=is_wanted)
+    former = urls_of(live, manager)
+    after = with_url(status.get("endpoints") or [], url, is_wanted=is_wanted, former=former)
     if after:
         status["endpoints"] = after
     else:

@@ -10,7 +10,7 @@ from pykcp.apis.kcp.logical_clusters import PATH_ANNOTATION
 from pykcp.clients.interface import Change, Client, Feed
 from pykcp.controllers.apis.apiexport import service_url
 from pykcp.controllers.apis.endpoint_slices import selector_of_partition
-from pykcp.controllers.apis.endpoint_urls import is_judged, my_shard, with_url
+from pykcp.controllers.apis.endpoint_urls import is_judged, my_shard, show_url
 from pykcp.controllers.apis.objects import ApiObjects, ExportName
 from pykcp.controllers.apis.published_slices import PublishedSlices
 from pykcp.controllers.runtime.controller import Controller
@@ -146,7 +146,7 @@ class CachedSlices:
         if export is None:
             status.pop("endpoints", None)
         else:
-            self._show_url(key, after, export)
+            self._show_url(key, after, export, manager=NAME)
         if after["status"] == (found.get("status") or {}):
             return None
 
@@ -169,7 +169,7 @@ class CachedSlices:
             return
 
         def show(live: Object) -> None:
-            self._show_url(key, live, export)
+            self._show_url(key, live, export, manager=self._shard)
 
         after = deep_copy(found)
         show(after)
@@ -208,7 +208,8 @@ class CachedSlices:
             found["status"].pop("shardSelector", None)
         return export
 
-    def _show_url(self, key: ObjectKey, found: Object, export: Object) -> None:
+    def _show_url(self, key: ObjectKey, found: Object, export: Object, *, manager: str) -> None:
+        """`manager`: who writes this shard's URLs into the slice."""
         shard = my_shard(self._objects.lookup, self._shard)
         url = service_url(shard, "replication", key.cluster, key.name) if shard else ""
         if shard is None or not url:
@@ -218,11 +219,7 @@ class CachedSlices:
         is_bound = self._objects.is_bound(ExportName(meta.cluster(export), meta.name(export)))
         if is_bound and not selector.matches(meta.labels(shard)):
             return  # keep the URL while it is being deleted, so that its users can finish
-        after = with_url(status.get("endpoints") or [], url, is_wanted=is_bound)
-        if after:
-            status["endpoints"] = after
-        else:
-            status.pop("endpoints", None)
+        show_url(found, url=url, is_wanted=is_bound, manager=manager)
 
 
 def _reference(reference: Object, cluster: str) -> tuple[str, str]:

@@ -32,7 +32,8 @@ _FIRST_PAUSE, _LAST_PAUSE = 0.1, 2.0
 def make_peers(options: ShardOptions, lookup: ObjectLookup) -> Peers:
     """The other shards; call it only if `options.has_peers`."""
     shards = KnownShards(lookup)
-    return Peers(options.shard_name, peer_access(options), shards.get, shards.all)
+    name = options.shard_name
+    return Peers(name, peer_access(options), shards.get, shards.all, manager=name)
 
 
 def peer_access(options: ShardOptions) -> PeerAccess:

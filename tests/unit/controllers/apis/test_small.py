@@ -4,7 +4,7 @@ import pytest
 
 from pykcp.controllers.apis.apiexport import service_url
 from pykcp.controllers.apis.binding_deletion import RemainingBoundObjects, report
-from pykcp.controllers.apis.endpoint_urls import with_url
+from pykcp.controllers.apis.endpoint_urls import urls_of, with_url
 from pykcp.controllers.apis.extra_annotations import synced
 from pykcp.controllers.apis.objects import crd_group, crd_lock
 from pykcp.machinery.kcp.bound_crd import NoConversion, bound_crd
@@ -29,6 +29,22 @@ def test_urls() -> None:
     assert with_url(before, "b", is_wanted=False) is before
     assert with_url(before, "b", is_wanted=True) == [{"url": "a"}, {"url": "b"}]
     assert with_url(before, "a", is_wanted=False) == []
+
+
+def test_former_urls_of_a_shard() -> None:
+    before = [{"url": "other"}, {"url": "old"}]
+    new = [{"url": "other"}, {"url": "new"}]
+    assert with_url(before, "new", is_wanted=True, former={"old"}) == new
+    assert with_url(new, "new", is_wanted=True, former={"new"}) is new
+    assert with_url(before, "new", is_wanted=False, former={"old"}) == [{"url": "other"}]
+    fields = {"f:status": {"f:endpoints": {".": {}, 'k:{"url":"old"}': {".": {}, "f:url": {}}}}}
+    entry = {"manager": "one", "subresource": "status", "fieldsV1": fields}
+    found: Object = {"metadata": {"managedFields": [entry]}}
+    assert (urls_of(found, "one"), urls_of(found, "two"), urls_of({}, "one")) == (
+        {"old"},
+        set(),
+        set(),
+    )
 
 
 @pytest.mark.parametrize(
