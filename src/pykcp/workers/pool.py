@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import signal
 import socket
 import subprocess
 import sys
@@ -27,6 +28,10 @@ from pykcp.workers.process import WorkerMemoryError
 
 _log = logging.getLogger(__name__)
 
+_PATIENCE = 4
+"""How many times its CPU time a job may take: on a busy machine, workers wait for a core."""
+_SECONDS_TO_EXIT = 5.0
+
 Charge = Callable[[str, float], None]
 """Called with the tenant and the CPU seconds of every job."""
 
@@ -38,7 +43,7 @@ class WorkerSettings:
     idle_seconds: float = 10.0
     """How long a worker without a job is kept."""
     job_seconds: float = 30.0
-    """How long one job may take."""
+    """How much CPU time one job may take."""
     memory: int = 2 << 30
     """Octets of address space that a worker may have."""
     keep_memory: int = 256 << 20
@@ -71,9 +76,10 @@ class _Worker:
         """Not to be given another job."""
 
     async def run(self, frame: bytes, seconds: float) -> JobResult:
+        """The result of a job. Its process ends itself after so many seconds of CPU time."""
         self.jobs += 1
         try:
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(seconds * _PATIENCE):
                 self._writer.write(frame)
                 await self._writer.drain()
                 (size,) = HEADER.unpack(await self._reader.readexactly(HEADER.size))
@@ -83,8 +89,16 @@ class _Worker:
             if isinstance(error, TimeoutError):
                 raise JobTooLong from error
             if isinstance(error, (asyncio.IncompleteReadError, ConnectionError)):
+                if await asyncio.to_thread(self._has_used_its_time):
+                    raise JobTooLong from error
                 raise WorkerDied from error
             raise
+
+    def _has_used_its_time(self) -> bool:
+        """Whether the process, which closed its connection, was ended by its timer."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return self.process.wait(_SECONDS_TO_EXIT) == -signal.SIGPROF
+        return False
 
     def stop(self) -> None:
         """The process ends by itself when its connection closes, or by force in a long job."""
@@ -247,6 +261,7 @@ class WorkerPool:
                     "pykcp.workers.process",
                     str(theirs.fileno()),
                     str(self.settings.memory),
+                    str(self.settings.job_seconds),
                 ],
                 stdin=subprocess.DEVNULL,
                 pass_fds=(theirs.fileno(),),

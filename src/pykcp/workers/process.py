@@ -26,7 +26,10 @@ class WorkerMemoryError(Exception):
 
 
 def main(argv: list[str]) -> None:
-    """`process FD MEMORY`: serve the socket FD with at most MEMORY octets of address space."""
+    """`process FD MEMORY SECONDS`: serve the socket FD.
+
+    With at most MEMORY octets of address space, and SECONDS of CPU time for each job.
+    """
     signal.signal(
         signal.SIGINT, signal.SIG_IGN
     )  # meant for the server, which then closes the socket
@@ -38,8 +41,13 @@ def main(argv: list[str]) -> None:
         contextlib.suppress(ConnectionError),
         socket.socket(fileno=int(argv[0])) as connection,
     ):
+        seconds = float(argv[2])
         while (text := _receive(connection)) is not None:
-            connection.sendall(_work(text))
+            # SIGPROF ends the process, also in the middle of a long call of the C library.
+            signal.setitimer(signal.ITIMER_PROF, seconds)
+            result = _work(text)
+            signal.setitimer(signal.ITIMER_PROF, 0)
+            connection.sendall(result)
 
 
 def _limit_memory(octets: int) -> None:

@@ -64,6 +64,15 @@ async def test_a_job_that_takes_too_long_is_ended() -> None:
     await pool.stop()
 
 
+async def test_a_job_that_computes_too_long_is_ended() -> None:
+    """The CPU time counts: how long the job waited for a core does not."""
+    pool = WorkerPool(WorkerSettings(processes=1, job_seconds=0.5))
+    with pytest.raises(JobTooLong):
+        await pool.run("builtins:sum", range(10**15))
+    assert await pool.run("time:sleep", 0.6) is None
+    await pool.stop()
+
+
 async def test_a_worker_that_dies_fails_only_its_job(pool: WorkerPool) -> None:
     with pytest.raises(WorkerDied):
         await pool.run("os:_exit", 3)

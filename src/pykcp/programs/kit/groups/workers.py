@@ -15,7 +15,7 @@ class WorkerOptions(MappedGroup):
         Mapped("worker-processes", "pool.processes",
                "Most processes that compute large requests beside the server; 0: none, so that a large request can delay others."),
         Mapped("worker-job-timeout", "pool.job_seconds",
-               "How long a worker process may compute for one step of a request."),
+               "CPU time that a worker process may take for one step of a request."),
         Mapped("worker-idle-timeout", "pool.idle_seconds",
                "How long a worker process without work is kept."),
     )  # fmt: skip
