@@ -133,7 +133,9 @@ def revision() -> str:
         done = subprocess.run(
             ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True
         )
-    except (OSError, subprocess.CalledProcessError) as error:
+    except subprocess.CalledProcessError as error:
+        raise Failure("Could not get git revision", PluginError(error.stderr.strip())) from None
+    except OSError as error:
         raise Failure("Could not get git revision", error) from None
     return done.stdout.strip()
 

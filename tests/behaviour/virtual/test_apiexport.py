@@ -529,3 +529,5 @@ def test_one_namespace_of_all_clusters(shard: ServerProcess, path: str) -> None:
             "not scoped to namespace default"
         ),
     )
+    one = provider.view().get(f"{path}/any")
+    assert (one.status, message(one)) == (404, "the server could not find the requested resource")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pykcp.apis.catalog import ResourceDefinition
 from pykcp.auth.authz.attributes import Decision
 from pykcp.machinery.kcp.clusters import WILDCARD
-from pykcp.machinery.status import BadRequest
+from pykcp.machinery.status import BadRequest, NotFound
 from pykcp.registry.catalog.directory import Directory
 from pykcp.registry.resource import Resource
 from pykcp.registry.verbs.admitting import Admission
@@ -108,6 +108,8 @@ class ExportView(VirtualView):
         if call.cluster != WILDCARD:
             await self._access.enter_consumer(call)
         elif info.in_namespace and self._is_namespaced(call):
+            if info.verb not in ("list", "watch"):
+                raise NotFound.path()  # one object of all logical clusters is none
             raise BadRequest(
                 "cross-cluster LIST and WATCH are required to be cross-namespace, "
                 f"not scoped to namespace {info.namespace}"
