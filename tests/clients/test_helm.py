@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 import pathlib
-import shutil
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.clients.helm import find_helm
 
 from pykcp.testing.apis import BINDINGS, binding
 from pykcp.testing.client import TestClient, eventually
@@ -19,7 +19,7 @@ from pykcp.testing.kubectl import write_kubeconfig
 from pykcp.testing.server import server
 from pykcp.testing.workspaces import inside, make_workspace
 
-HELM = os.environ.get("PYKCP_HELM") or shutil.which("helm")
+HELM = find_helm()
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 pytestmark = pytest.mark.skipif(HELM is None, reason="there is no helm on this machine")
 

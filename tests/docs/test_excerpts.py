@@ -16,11 +16,12 @@ import sys
 from collections.abc import Iterator
 
 import pytest
+from tests.clients.helm import find_helm, helm_stand_in
 from tests.docs.test_pages import DOCS, blocks, environ
 
 from pykcp.testing.server import ServerProcess, environment
 
-HELM = os.environ.get("PYKCP_HELM") or shutil.which("helm")
+HELM = find_helm()
 _END = "END-OF-FILE-OF-A-PAGE"
 _ORG = "kubectl create workspace org --ignore-existing >/dev/null\n"
 _BROKEN = """kubectl create workspace gone --enter
@@ -82,6 +83,12 @@ kubectl create workspace service
 kubectl create workspace shop
 kubectl ws :root:org
 """
+_BOUND = """kubectl create workspace first --enter
+kubectl kcp bind apiexport root:kubernetes --timeout 120s
+kubectl ws :root
+kubectl create workspace team
+"""
+"""The first workspace that binds a hundred kinds waits the longest."""
 _AUDITED = "kubectl create workspace team-a --enter\nkubectl create configmap noted\n"
 
 
@@ -106,9 +113,8 @@ PAGES = {
     ),
     "guides/entering-workspaces.md": Excerpt(shows=('"kind":"Workspace"',)),
     "guides/gitops.md": Excerpt(
-        "kubectl create workspace team --ignore-existing\n",
-        ("STATUS: deployed", "Rollback to 1", "uninstalled"),
-        needs="helm",
+        _BOUND,
+        ("STATUS: deployed", "Rollback to 1", "uninstalled") if HELM else ("REACHED: 5",),
     ),
     "operate/audit.md": Excerpt(_AUDITED, ('"create","configmaps","noted",201',), needs="jq"),
     "operate/health.md": Excerpt(shows=("[+]ping ok",), leaves_out="readyz/tasks"),
@@ -126,9 +132,6 @@ PAGES = {
         fails=("kubectl kcp doctor", "kubectl ws why"),
     ),
 }
-
-SLOW = ("guides/gitops.md",)
-"""Binds a hundred kinds; tests/clients/test_helm.py runs Helm, too."""
 
 
 @pytest.fixture(scope="module")
@@ -191,21 +194,17 @@ def script(page: str, excerpt: Excerpt, address: str) -> str:
 
 
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="there is no kubectl on this machine")
-@pytest.mark.parametrize(
-    "page",
-    [pytest.param(page, marks=pytest.mark.slow) if page in SLOW else page for page in PAGES],
-)
+@pytest.mark.parametrize("page", PAGES)
 def test_every_excerpt_works(page: str, shared: ServerProcess, tmp_path: pathlib.Path) -> None:
     excerpt = PAGES[page]
-    programs = {"helm": HELM, "jq": shutil.which("jq")}
-    if excerpt.needs and programs[excerpt.needs] is None:
+    if excerpt.needs and shutil.which(excerpt.needs) is None:
         pytest.skip(f"there is no {excerpt.needs} on this machine")
     kubeconfig = tmp_path / "kubeconfig"
     shutil.copy(shared.kubeconfig, kubeconfig)
     (tmp_path / "audit.log").symlink_to(shared.kubeconfig.parent.parent / "audit.log")
     variables = {**environ(tmp_path), "KUBECONFIG": str(kubeconfig)}
-    if HELM is not None:
-        variables["PATH"] += os.pathsep + str(pathlib.Path(HELM).parent)
+    helm = pathlib.Path(HELM) if HELM else helm_stand_in(tmp_path)
+    variables["PATH"] += os.pathsep + str(helm.parent)
     access = shared.client().access
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", script(page, excerpt, f"https://{access.host}:{access.port}")],
@@ -214,6 +213,20 @@ def test_every_excerpt_works(page: str, shared: ServerProcess, tmp_path: pathlib
     assert done.returncode == 0, done.stdout + done.stderr
     for line in excerpt.shows:
         assert line in done.stdout, done.stdout
+
+
+def test_the_stand_in_knows_what_helm_is_asked_for(tmp_path: pathlib.Path) -> None:
+    helm_stand_in(tmp_path)
+    variables = {**os.environ, "PATH": f"{tmp_path / 'helm'}{os.pathsep}{os.environ['PATH']}"}
+    for words in ("instal web ./web", "install web ./missing", "upgrade web . --sett a=b"):
+        done = subprocess.run(
+            ["helm", *words.split()],
+            cwd=tmp_path,
+            env=variables,
+            stderr=subprocess.DEVNULL,
+            check=False,
+        )
+        assert done.returncode != 0, words
 
 
 def test_a_command_that_fails_fails_the_page(tmp_path: pathlib.Path) -> None:

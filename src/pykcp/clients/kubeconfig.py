@@ -144,13 +144,19 @@ class _Kubeconfig:
         return CredentialError(f"{self._path}: {text}")
 
     def _named(self, section: str, key: str, name: Any) -> Object:
-        entries = self._document.get(section)
-        for entry in entries if isinstance(entries, list) else ():
-            if isinstance(entry, dict) and entry.get("name") == name:
+        listed = self._document.get(section)
+        entries = (
+            [entry for entry in listed if isinstance(entry, dict)]
+            if isinstance(listed, list)
+            else []
+        )
+        for entry in entries:
+            if entry.get("name") == name:
                 found = entry.get(key)
                 if isinstance(found, dict):
                     return found
-        raise self._error(f'{key} "{name}" does not exist')
+        known = ", ".join(str(entry.get("name")) for entry in entries) or "none"
+        raise self._error(f'{key} "{name}" does not exist; there are: {known}')
 
     def _file(self, entry: Object, name: str) -> str:
         value = entry.get(name)

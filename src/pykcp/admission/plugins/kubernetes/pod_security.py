@@ -73,18 +73,20 @@ class PodSecurity:
         if pod is None:
             return
         metadata, spec = pod.get("metadata") or {}, pod.get("spec") or {}
+        audit = request.context.audit
         if resource.plural == "pods":
             old = request.old
             if old is not None and not pod_security.changes_images(spec, old.get("spec") or {}):
                 return
+            audit[f"{pod_security.PREFIX}enforce-policy"] = str(policy.enforce)
             bad = pod_security.violations(policy.enforce, metadata, spec)
             if bad:
                 why = f'violates PodSecurity "{policy.enforce}": {pod_security.describe(bad)}'
                 raise Forbidden.resource("", "pods", request.name, why)
-        bad = pod_security.violations(policy.warn, metadata, spec)
-        if bad:
-            text = f'would violate PodSecurity "{policy.warn}": {pod_security.describe(bad)}'
-            request.context.warn(text)
+        if noted := _would_violate(policy.audit, metadata, spec):
+            audit[f"{pod_security.PREFIX}audit-violations"] = noted
+        if warning := _would_violate(policy.warn, metadata, spec):
+            request.context.warn(warning)
 
     def _policy(self, cluster: str, namespace: str) -> PodPolicy | None:
         """What a namespace asks for; None if it has no such labels."""
@@ -134,6 +136,11 @@ class PodSecurity:
             )
         for line in lines:
             warn(line)
+
+
+def _would_violate(asked: LevelVersion, metadata: Object, spec: Object) -> str:
+    bad = pod_security.violations(asked, metadata, spec)
+    return f'would violate PodSecurity "{asked}": {pod_security.describe(bad)}' if bad else ""
 
 
 def _add_safely(summary: Summary, pod: Object) -> None:

@@ -6,19 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from pykcp.apis.kube.validation.rules import Facts
-from pykcp.machinery import names
+from pykcp.apis.kube.workloads.pod_checks import pod_spec_errors
 from pykcp.machinery.quantity import QuantityError, parse
-from pykcp.machinery.status import (
-    FieldError,
-    forbidden,
-    invalid,
-    not_found,
-    not_supported,
-    required,
-)
+from pykcp.machinery.status import FieldError, forbidden, invalid, not_supported, required
 from pykcp.types import Object
 
-_RESTART = ("Always", "OnFailure", "Never")
 _UPDATABLE = (
     "pod updates may not change fields other than "
     "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,"
@@ -51,7 +43,7 @@ def default_pod_spec(spec: Object) -> None:
     if account:
         spec["serviceAccountName"] = spec["serviceAccount"] = account
     for volume in spec.get("volumes") or ():
-        if isinstance(volume, dict) and not any(volume[k] for k in volume if k != "name"):
+        if isinstance(volume, dict) and all(volume[k] is None for k in volume if k != "name"):
             volume.setdefault("emptyDir", {})
         _default_projection(volume)
 
@@ -208,7 +200,7 @@ def _containers(spec: Object, *groups: str) -> Iterator[Object]:
 def pod_errors(new: Object, old: Object | None) -> list[FieldError]:
     spec = new.get("spec") or {}
     if old is None:
-        return pod_spec_errors(spec, "spec")
+        return pod_spec_errors(spec, "spec", is_pod=True)
     if not _is_allowed_change(spec, old.get("spec") or {}):
         return [forbidden("spec", _UPDATABLE)]
     return []
@@ -217,60 +209,6 @@ def pod_errors(new: Object, old: Object | None) -> list[FieldError]:
 def template_errors(template: Object, path: str, claims: Iterable[str] = ()) -> list[FieldError]:
     """`claims`: names of volumes that a StatefulSet adds to its pods."""
     return pod_spec_errors(template.get("spec") or {}, f"{path}.spec", claims)
-
-
-def pod_spec_errors(spec: Object, path: str, claims: Iterable[str] = ()) -> list[FieldError]:
-    volumes = _volume_names(spec) | {*claims}
-    errors = _volume_errors(spec, f"{path}.volumes")
-    known: set[str] = set()
-    if not spec.get("containers"):
-        errors.append(required(f"{path}.containers"))
-    for group in ("containers", "initContainers"):
-        for index, container in enumerate(spec.get(group) or ()):
-            at = f"{path}.{group}[{index}]"
-            errors += _container_errors(container, at, volumes, known)
-    policy = spec.get("restartPolicy")
-    if policy not in (None, *_RESTART):
-        errors.append(not_supported(f"{path}.restartPolicy", policy, _RESTART))
-    return errors
-
-
-def _volume_names(spec: Object) -> set[str]:
-    return {volume.get("name", "") for volume in spec.get("volumes") or ()}
-
-
-def _volume_errors(spec: Object, path: str) -> list[FieldError]:
-    errors: list[FieldError] = []
-    for index, volume in enumerate(spec.get("volumes") or ()):
-        name = volume.get("name", "")
-        errors += [invalid(f"{path}[{index}].name", name, why) for why in names.dns1123_label(name)]
-    return errors
-
-
-def _container_errors(
-    container: Object, path: str, volumes: set[str], known: set[str]
-) -> list[FieldError]:
-    name, errors = container.get("name", ""), []
-    errors += [invalid(f"{path}.name", name, why) for why in names.dns1123_label(name)]
-    if name in known:
-        errors.append(invalid(f"{path}.name", name, "must be unique"))
-    known.add(name)
-    image = container.get("image") or ""
-    if not image:
-        errors.append(required(f"{path}.image"))
-    elif image != image.strip():
-        errors.append(
-            invalid(f"{path}.image", image, "must not have leading or trailing whitespace")
-        )
-    for index, mount in enumerate(container.get("volumeMounts") or ()):
-        given = mount.get("name", "")
-        if given not in volumes:
-            errors.append(not_found(f"{path}.volumeMounts[{index}].name", given))
-    for index, port in enumerate(container.get("ports") or ()):
-        number = port.get("containerPort", 0)
-        at = f"{path}.ports[{index}].containerPort"
-        errors += [invalid(at, number, why) for why in names.port_number(number)]
-    return errors
 
 
 def _is_allowed_change(new: Object, old: Object) -> bool:

@@ -15,10 +15,12 @@ from pykcp.apis.kube.workloads import controller_rules as controllers
 from pykcp.apis.kube.workloads import pod_rules as pods
 from pykcp.apis.kube.workloads import service_rules as services
 from pykcp.apis.kube.workloads.limit_ranges import default_limit_range
-from pykcp.machinery.status import FieldError, invalid
+from pykcp.apis.kube.workloads.network_checks import network_policy_errors
+from pykcp.machinery.status import FieldError, duplicate, invalid
 from pykcp.types import Object
 
 Check = Callable[[Object, Object | None], list[FieldError]]
+_DUPLICATE = duplicate("", "").reason
 _WRONG_FORM = (AttributeError, KeyError, TypeError, ValueError)
 
 
@@ -50,6 +52,13 @@ class WorkloadKind:
     creates_on_update: bool = False
     complete: Callable[[Object, Object], None] = _keep_nothing
     """What is added to an object that replaces the second one."""
+
+    def check_safely(self, new: Object, old: Object | None, plural: str) -> list[FieldError]:
+        """Objects of another form are rejected as a whole."""
+        try:
+            return self.check(new, old)
+        except _WRONG_FORM:
+            return [invalid("spec", new.get("spec"), f"must have the form of {plural}")]
 
     def default_safely(self, obj: Object) -> None:
         """Objects of another form stay as they are: the checks reject them."""
@@ -122,7 +131,9 @@ _KINDS: dict[tuple[str, str], WorkloadKind] = {
         status={"currentMetrics": None, "desiredReplicas": 0},
     ),
     (_NETWORKING, "ingresses"): WorkloadKind(check=services.ingress_errors, status=_BALANCER),
-    (_NETWORKING, "networkpolicies"): WorkloadKind(services.default_network_policy),
+    (_NETWORKING, "networkpolicies"): WorkloadKind(
+        services.default_network_policy, check=network_policy_errors
+    ),
     ("policy", "poddisruptionbudgets"): WorkloadKind(
         check=services.budget_errors,
         status={
@@ -167,12 +178,6 @@ def workload_rules(base: KindRules, group: str, plural: str) -> KindRules:
     kind = workload_kind(group, plural)
     has_generation = (group, plural) not in _WITHOUT_GENERATION
 
-    def check(new: Object, old: Object | None) -> list[FieldError]:
-        try:
-            return kind.check(new, old)
-        except _WRONG_FORM:
-            return [invalid("spec", new.get("spec"), f"must have the form of {plural}")]
-
     def prepare_for_create(obj: Object, facts: Facts) -> None:
         status = obj.get("status")
         base.prepare_for_create(obj, facts)
@@ -201,16 +206,22 @@ def workload_rules(base: KindRules, group: str, plural: str) -> KindRules:
     body = base.body
     assert body is not None
 
+    def with_checks(found: list[FieldError], new: Object, old: Object | None) -> list[FieldError]:
+        """Names that occur twice are worded by the checks; other errors of the schema come alone."""
+        if any(error.reason != _DUPLICATE for error in found):
+            return found
+        return kind.check_safely(new, old, plural) or found
+
     def whole_body(new: Object, old: Object | None, facts: Facts) -> list[FieldError]:
-        return body(new, old, facts) or check(new, old)
+        return with_checks(body(new, old, facts), new, old)
 
     return replace(
         base,
         prepare_for_create=prepare_for_create,
         prepare_for_update=prepare_for_update,
-        validate=lambda new, facts: base.validate(new, facts) or check(new, None),
-        validate_update=lambda new, old, facts: (
-            base.validate_update(new, old, facts) or check(new, old)
+        validate=lambda new, facts: with_checks(base.validate(new, facts), new, None),
+        validate_update=lambda new, old, facts: with_checks(
+            base.validate_update(new, old, facts), new, old
         ),
         body=whole_body,
         subresources=_subresources(base, group, plural),

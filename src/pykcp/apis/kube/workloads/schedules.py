@@ -93,3 +93,21 @@ def _number(text: str, names: Mapping[str, int]) -> int:
     if number < 0:
         raise BadSchedule(f"negative number ({number}) not allowed: {text}")
     return number
+
+
+def time_zone_problem(name: str) -> str:
+    """What is wrong with the name of a time zone; "" if nothing is."""
+    if not name:
+        return "timeZone must be nil or non-empty string"
+    if name.lower() == "local":
+        return (
+            "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"
+        )
+    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
+
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        # A machine without time zones cannot tell.
+        return f"unknown time zone {name}" if available_timezones() else ""
+    return ""
