@@ -217,6 +217,30 @@ def test_workloads(masters: TestClient) -> None:
     assert masters.delete(f"{DEPLOYMENTS}/web").status == 200
 
 
+@pytest.mark.parametrize(
+    ("plural", "field", "rolling"),
+    [
+        ("deployments", "strategy", {"maxSurge": "25%", "maxUnavailable": "25%"}),
+        ("daemonsets", "updateStrategy", {"maxSurge": 0, "maxUnavailable": 1}),
+        ("statefulsets", "updateStrategy", {"partition": 0}),
+    ],
+)
+def test_rolling_updates(
+    masters: TestClient, plural: str, field: str, rolling: dict[str, object]
+) -> None:
+    """Clients in Go write an empty strategy; Kubernetes' controllers rely on its defaults."""
+    kinds = {"deployments": "Deployment", "daemonsets": "DaemonSet", "statefulsets": "StatefulSet"}
+    path = f"/apis/apps/v1/namespaces/default/{plural}?dryRun=All"
+    body = {**deployment("rolling"), "kind": kinds[plural]}
+    for given in ({}, {"rollingUpdate": None}, {"rollingUpdate": {}}):
+        made = masters.post(path, {**body, "spec": {**body["spec"], field: given}})
+        assert made.status == 201, made
+        assert made.json["spec"][field] == {"type": "RollingUpdate", "rollingUpdate": rolling}
+    other = {"type": "Recreate" if plural == "deployments" else "OnDelete"}
+    made = masters.post(path, {**body, "spec": {**body["spec"], field: other}})
+    assert made.json["spec"][field] == other
+
+
 def test_containers_are_merged_by_name(masters: TestClient) -> None:
     """By server-side apply and by strategic merge patches, as in Kubernetes."""
     masters.post(DEPLOYMENTS, deployment("merged"))

@@ -191,6 +191,19 @@ def default_replication_controller(controller: Object) -> None:
         controller["metadata"]["labels"] = controller["metadata"].get("labels") or dict(labels)
 
 
+def default_rolling_update(obj: Object, field: str, values: Object) -> None:
+    """How a rolling update goes on, where the object names no more than this strategy, or none.
+
+    Clients in Go always write the field, as an empty object, which the default of the whole field
+    does not reach.
+    """
+    strategy = (obj.get("spec") or {}).get(field)
+    if isinstance(strategy, dict) and strategy.get("type") in (None, "", "RollingUpdate"):
+        strategy["type"] = "RollingUpdate"
+        if strategy.get("rollingUpdate") is None:
+            strategy["rollingUpdate"] = {**values}
+
+
 def default_job(job: Object) -> None:
     spec = job.get("spec")
     if not isinstance(spec, dict):

@@ -82,6 +82,14 @@ def _replication_controller(controller: Object) -> None:
     controllers.default_replication_controller(controller)
 
 
+def _rolling(field: str, **values: str | int) -> Callable[[Object], None]:
+    def default(obj: Object) -> None:
+        pods.default_template(obj, "spec", "template")
+        controllers.default_rolling_update(obj, field, values)
+
+    return default
+
+
 _IN_SPEC = _template("spec", "template")
 _BALANCER: Object = {"loadBalancer": {}}
 _PENDING: Object = {"phase": "Pending"}
@@ -100,17 +108,21 @@ _KINDS: dict[tuple[str, str], WorkloadKind] = {
     ("", "persistentvolumes"): WorkloadKind(status=_PENDING),
     ("", "endpoints"): WorkloadKind(creates_on_update=True),
     ("", "limitranges"): WorkloadKind(default_limit_range, creates_on_update=True),
-    ("apps", "deployments"): WorkloadKind(_IN_SPEC, check=controllers.deployment_errors, status={}),
+    ("apps", "deployments"): WorkloadKind(
+        _rolling("strategy", maxSurge="25%", maxUnavailable="25%"),
+        check=controllers.deployment_errors,
+        status={},
+    ),
     ("apps", "replicasets"): WorkloadKind(
         _IN_SPEC, check=controllers.replica_set_errors, status={"replicas": 0}
     ),
     ("apps", "statefulsets"): WorkloadKind(
-        _IN_SPEC,
+        _rolling("updateStrategy", partition=0),
         check=controllers.stateful_set_errors,
         status={"availableReplicas": 0, "replicas": 0},
     ),
     ("apps", "daemonsets"): WorkloadKind(
-        _IN_SPEC,
+        _rolling("updateStrategy", maxSurge=0, maxUnavailable=1),
         check=controllers.daemon_set_errors,
         status={
             "currentNumberScheduled": 0,
