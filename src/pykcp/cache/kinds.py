@@ -44,6 +44,7 @@ SERVED = (
     ("core.kcp.io", "shards"),
     ("migration.kcp.io", "logicalclustermigrations"),
     ("tenancy.kcp.io", "workspacetypes"),
+    ("workload.kcp.dev", "clusters"),
     ("rbac.authorization.k8s.io", "clusterroles"),
     ("rbac.authorization.k8s.io", "clusterrolebindings"),
     ("rbac.authorization.k8s.io", "roles"),

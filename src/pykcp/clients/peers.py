@@ -13,13 +13,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from pykcp.clients.http.client import HttpClient
 from pykcp.clients.kubeconfig import KubeconfigServer
 from pykcp.clients.remote.client import RemoteClient
-from pykcp.clients.remote.connect import client_of
+from pykcp.clients.remote.connect import client_of, http_of
 from pykcp.machinery.kcp import clusters
 from pykcp.machinery.resources import SHARDS
 from pykcp.machinery.status import ServiceUnavailable
 from pykcp.types import Object
+from pykcp.wire.settings import ClientSettings
 
 _PAUSE_SECONDS = 1.0
 """How long a shard that did not answer is not asked again."""
@@ -138,6 +140,13 @@ class Peers:
         if not connected.is_alive and time.monotonic() < connected.failed_at + _PAUSE_SECONDS:
             raise DeadPeer(name)
         return connected.client
+
+    def connections(self, name: str, settings: ClientSettings, tenant: str) -> HttpClient:
+        """New connections to a shard, for what a tenant's server sends through it; close them at
+        the end. Raises UnknownPeer.
+        """
+        url = self.get(name).base_url
+        return http_of(self._access.shards, url, settings=settings, tenant=tenant)
 
     async def listed(self) -> list[Object]:
         """The Shard objects of all others, as the root shard has them now. Raises StatusError."""

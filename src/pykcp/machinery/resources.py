@@ -44,6 +44,7 @@ def _kcp(group: str, resource: str, version: str = "v1alpha1") -> GroupVersionRe
 SHARDS = _kcp("core", "shards")
 WORKSPACES = _kcp("tenancy", "workspaces")
 WORKSPACE_TYPES = _kcp("tenancy", "workspacetypes")
+WORKLOAD_CLUSTERS = GroupVersionResource("workload.kcp.dev", "v1alpha1", "clusters")
 WORKSPACE_AUTHENTICATION_CONFIGURATIONS = _kcp("tenancy", "workspaceauthenticationconfigurations")
 API_EXPORTS = _kcp("apis", "apiexports", "v1alpha2")
 API_BINDINGS = _kcp("apis", "apibindings", "v1alpha2")

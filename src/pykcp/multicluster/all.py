@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,10 +12,13 @@ from pykcp.clients.interface import Client, Feed, Lister
 from pykcp.controllers.runtime.controller import Controller
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.multicluster.clusters.connection import Resolve, resolve_any
+from pykcp.multicluster.clusters.consumed import ConsumedClusters
 from pykcp.multicluster.clusters.controller import ClusterLifecycle
 from pykcp.multicluster.clusters.pushed import MakeSyncer
+from pykcp.multicluster.clusters.served import ServedWorkspaces
 from pykcp.multicluster.clusters.settings import ClusterSettings
 from pykcp.multicluster.computing import Compute, compute_here
+from pykcp.multicluster.elsewhere import ClustersElsewhere, NoOtherShards
 from pykcp.multicluster.importing.exporting import TypeExports
 from pykcp.multicluster.importing.negotiator import Negotiator
 from pykcp.multicluster.importing.table import ImportTable
@@ -35,9 +38,15 @@ class MulticlusterParts:
     splitting: SplitterSettings | None = None
     """None: workloads are placed by another program, or not at all."""
     make_syncer: MakeSyncer | None = None
+    consumers: Callable[[str], Iterable[str]] = lambda _: ()
+    """Workspaces of the same server that bind an API of a workspace."""
     resolve: Resolve = resolve_any
     compute: Compute = compute_here
     metrics: ControllerMetrics | None = None
+    elsewhere: ClustersElsewhere = field(default_factory=NoOtherShards)
+    """Clusters of other shards that may serve workspaces of this one."""
+    consumed: ConsumedClusters | None = None
+    """Syncers for them; None if there are no other shards."""
 
 
 class MulticlusterControllers:
@@ -55,6 +64,9 @@ class MulticlusterControllers:
             resolve=parts.resolve,
             compute=parts.compute,
             metrics=parts.metrics,
+            served=ServedWorkspaces(
+                parts.client("cluster-lifecycle"), parts.consumers, parts.elsewhere
+            ),
         )
         self._negotiator = Negotiator(
             parts.lister,
@@ -72,8 +84,12 @@ class MulticlusterControllers:
         self._splitting: Splitting | None = None
         if parts.splitting is not None:
             client = parts.client("deployment-splitter")
-            self._splitting = Splitting(parts.lister, client, parts.splitting, parts.metrics)
+            self._splitting = Splitting(
+                parts.lister, client, parts.splitting, parts.metrics, elsewhere=parts.elsewhere
+            )
             self._splitting.follow(parts.feed)
+        if parts.consumed is not None:
+            parts.consumed.follow(parts.feed)
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -82,7 +98,10 @@ class MulticlusterControllers:
                 await self._start(owner)
                 await asyncio.Event().wait()
         finally:
-            await self._clusters.stop()  # after the controllers, which could begin new sessions
+            # After the controllers, which could begin new sessions.
+            await self._clusters.stop()
+            if self._parts.consumed is not None:
+                await self._parts.consumed.stop()
 
     async def _start(self, owner: TaskOwner) -> None:
         await self._table.load()
@@ -94,7 +113,12 @@ class MulticlusterControllers:
         if self._splitting is not None:
             await self._splitting.load()
             controllers += self._splitting.controllers
+        consumed = self._parts.consumed
+        if consumed is not None:
+            controllers.append(consumed.controller)
         for controller in controllers:
             owner.start_restartable(controller.name, controller.run)
         self._clusters.add_all()
         self._exports.add_all()
+        if consumed is not None:
+            consumed.add_all()

@@ -13,8 +13,9 @@ from hashlib import sha224, sha256
 import orjson
 
 from pykcp.machinery.kcp.hashes import base36_padded
-from pykcp.machinery.meta import SYNCER_FINALIZER
-from pykcp.machinery.resources import GroupVersionResource
+from pykcp.machinery.meta import SYNCER_FINALIZER, annotation
+from pykcp.machinery.resources import WORKLOAD_CLUSTERS, GroupVersionResource
+from pykcp.types import Object
 
 EXPORT = "workload.kcp.dev"
 """The export of `root` that brings the kinds to a workspace."""
@@ -22,7 +23,7 @@ GROUP = "workload.kcp.dev"
 RESOURCE_GROUP = "apiresource.kcp.dev"
 VERSION = "v1alpha1"
 
-CLUSTERS = GroupVersionResource(GROUP, VERSION, "clusters")
+CLUSTERS = WORKLOAD_CLUSTERS
 PLACEMENTS = GroupVersionResource(GROUP, VERSION, "placements")
 WORKLOAD_BINDINGS = GroupVersionResource(GROUP, VERSION, "workloadbindings")
 IMPORTS = GroupVersionResource(RESOURCE_GROUP, VERSION, "apiresourceimports")
@@ -47,6 +48,8 @@ DOWNSTREAM_NAME = "workloads.kcp.dev/downstream-name"
 """Annotation: name of the copy in the cluster, so that references between objects stay valid."""
 SYNC_STATE = "workloads.kcp.dev/sync-state"
 """Annotation: JSON of applied generation, error and time."""
+UNSCHEDULABLE = "workloads.kcp.dev/unschedulable"
+"""Annotation: JSON of the replicas that no node of the cluster takes, and why."""
 DEPENDS_ON = "workloads.kcp.dev/depends-on"
 CONFLICT_RESOLUTION = "workloads.kcp.dev/conflict-resolution"
 """Annotation: Abort (default) or Overwrite an object of the cluster that is in the way."""
@@ -108,6 +111,11 @@ def shared_name(workspace: str, cluster: str) -> str:
     return f"{_shortened(cluster, _LABEL_MAX - 9)}-{short_hash(f'{workspace}/{cluster}', 8)}"
 
 
+def home_shard(cluster: Object) -> str:
+    """The shard that a published Cluster is of; empty for one of this shard."""
+    return annotation(cluster, "kcp.io/shard") or ""
+
+
 def owned_by(root: str) -> str:
     """The value of OWNED_BY for a root of this name."""
     return _shortened(root, _LABEL_MAX)
@@ -127,6 +135,11 @@ def registration_label(cluster_uid: str) -> str:
 def syncer_path(workspace: str, cluster: str, uid: str) -> str:
     """Where the syncer of a Cluster sees the objects that are assigned to it, and no others."""
     return f"/services/{SERVICE}/{workspace}/{cluster}/{uid}"
+
+
+def cluster_path(workspace: str, cluster: str, uid: str) -> str:
+    """Where the shard of a Cluster lets other shards talk to the cluster itself."""
+    return f"{syncer_path(workspace, cluster, uid)}/cluster"
 
 
 def syncer_namespace(cluster: str, uid: str) -> str:

@@ -37,6 +37,7 @@ QUICK = (
     "--rebalance-cooldown=1s",
     "--evictions-per-second=20",
     "--cluster-evictions-per-second=20",
+    "--unschedulable-toleration=1s",
 )
 
 
@@ -200,3 +201,21 @@ def test_full_clusters_get_nothing(cluster: TestClient) -> None:
     eventually(partial(have, client, {"b": 3}))
     message = condition_of(binding(client), "Scheduled")["message"]
     assert "1 cluster(s) had insufficient cpu" in message
+
+
+def test_replicas_that_find_no_node_go_to_another_cluster(cluster: TestClient) -> None:
+    client = workspace_with(cluster, "a", "b")
+    client.post(DEPLOYMENTS, deployment(replicas=6))
+    eventually(partial(have, client, {"a": 3, "b": 3}))
+    report(client)
+    note = {"workloads.kcp.dev/unschedulable": '{"replicas": 2, "message": "Insufficient cpu"}'}
+    leaf = f"{DEPLOYMENTS}/web--a"
+    assert client.patch(leaf, {"metadata": {"annotations": note}}).status == 200
+    eventually(partial(have, client, {"a": 1, "b": 5}))
+    told = [one for one in client.get(EVENTS).json["items"] if one["reason"] == "Rebalanced"]
+    assert told[-1]["message"] == "2 replica(s) found no node in a"
+    # The cluster is full for the workload: rebalancing does not bring them back.
+    gone = {"workloads.kcp.dev/unschedulable": None}
+    assert client.patch(leaf, {"metadata": {"annotations": gone}}).status == 200
+    client.patch(f"{DEPLOYMENTS}/web", {"spec": {"replicas": 8}})
+    eventually(partial(have, client, {"a": 1, "b": 7}))

@@ -6,12 +6,14 @@ import pathlib
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
+import yaml
 
 from pykcp.testing.client import TestClient, eventually
 from pykcp.testing.clusters import make_cluster
-from pykcp.testing.multicluster.downstream import PhysicalCluster
+from pykcp.testing.multicluster.downstream import PhysicalCluster, write_kubeconfig
 from pykcp.testing.multicluster.workspaces import (
     CLUSTERS,
     NEGOTIATED,
@@ -20,30 +22,58 @@ from pykcp.testing.multicluster.workspaces import (
     condition_of,
     is_ready,
 )
+from pykcp.testing.rights import RBAC
 from pykcp.testing.server import ServerProcess, environment, server
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
+TOKEN, USER = "controller-token", "controller"
+PAGE = pathlib.Path(__file__).parents[3] / "docs" / "reference" / "clusters.md"
+
+
 @pytest.fixture(scope="module")
-def shard() -> Iterator[ServerProcess]:
-    with server("--cluster-controllers=false") as process:
+def shard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    tokens = tmp_path_factory.mktemp("tokens") / "tokens.csv"
+    tokens.write_text(f"{TOKEN},{USER},{USER}-id\n")
+    with server("--cluster-controllers=false", f"--token-auth-file={tokens}") as process:
         yield process
+
+
+def _least_rights(shard: ServerProcess, folder: pathlib.Path) -> pathlib.Path:
+    """A kubeconfig of a user with the role that the documentation shows, and no other."""
+    role = yaml.safe_load(PAGE.read_text().partition("```yaml\n")[2].partition("```")[0])
+    admin = shard.client(cluster="system:admin")
+    assert admin.post(f"{RBAC}/clusterroles", role).status == 201
+    binding = {
+        "metadata": {"name": USER},
+        "roleRef": {
+            "apiGroup": "rbac.authorization.k8s.io",
+            "kind": "ClusterRole",
+            "name": role["metadata"]["name"],
+        },
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": USER}],
+    }
+    assert admin.post(f"{RBAC}/clusterrolebindings", binding).status == 201
+    return write_kubeconfig(folder / "kubeconfig", replace(shard.client().access, token=TOKEN))
 
 
 def test_it_does_the_same_from_outside(
     shard: ServerProcess, physical: PhysicalCluster, tmp_path: pathlib.Path
 ) -> None:
+    kubeconfig = _least_rights(shard, tmp_path)
     workspace: TestClient = make_cluster(shard, "tenant")
     bind_workload(workspace)
     obj = cluster_object(
-        "east", kubeconfig=physical.kubeconfig_text(), syncResources=["deployments.apps"]
+        "east",
+        kubeconfig=physical.kubeconfig_text(),
+        syncResources=["deployments.apps", "configmaps"],
     )
     assert workspace.post(CLUSTERS, obj).status == 201
     log = tmp_path / "log"
     words = [
-        sys.executable, "-m", "pykcp.cli.cluster_controller", f"--kubeconfig={shard.kubeconfig}",
-        "--context=shard-base", "--push-mode", "--cluster-probe-interval=500ms",
+        sys.executable, "-m", "pykcp.cli.cluster_controller", f"--kubeconfig={kubeconfig}",
+        "--push-mode", "--cluster-probe-interval=500ms",
     ]  # fmt: skip
     with log.open("wb") as out:
         process = subprocess.Popen(words, stdout=out, stderr=out, env=environment())
@@ -60,11 +90,19 @@ def test_it_does_the_same_from_outside(
         labels = {"workloads.kcp.dev/cluster": "east"}
         config_map = {"metadata": {"name": "outside", "labels": labels}}
         assert workspace.post("/api/v1/namespaces/default/configmaps", config_map).status == 201
+        eventually(lambda: "outside" in _copied(physical), 30)
         assert workspace.delete(f"{CLUSTERS}/east").status == 200
         eventually(lambda: workspace.get(f"{CLUSTERS}/east").status == 404)
+        assert "outside" not in _copied(physical)
+        assert "forbidden" not in log.read_text().lower(), log.read_text()
     finally:
         process.terminate()
         assert process.wait(20) == 0, log.read_text()
+
+
+def _copied(physical: PhysicalCluster) -> set[str]:
+    items = physical.client.get("/api/v1/configmaps").json["items"]
+    return {one["metadata"]["name"] for one in items}
 
 
 @pytest.mark.parametrize(

@@ -9,19 +9,22 @@ import sys
 from contextlib import closing
 from dataclasses import replace
 
+import pytest
 import yaml
 
 from pykcp.testing.client import TestClient, eventually
-from pykcp.testing.kubeconfig import read_access
+from pykcp.testing.clusters import make_cluster
+from pykcp.testing.kubeconfig import Access, read_access
 from pykcp.testing.multicluster.downstream import PhysicalCluster, write_kubeconfig
-from pykcp.testing.multicluster.syncers import QUICK, SyncerProcess, serve_workloads
+from pykcp.testing.multicluster.syncers import QUICK, SyncerProcess, running, serve_workloads
 from pykcp.testing.multicluster.workspaces import (
     CLUSTERS,
+    bind_workload,
     cluster_object,
     condition_of,
     is_ready,
 )
-from pykcp.testing.server import ServerProcess, environment
+from pykcp.testing.server import ServerProcess, environment, server
 from pykcp.types import Object
 
 PATHS = {
@@ -33,6 +36,7 @@ PATHS = {
     "Deployment": "/apis/apps/v1/namespaces/{}/deployments",
 }
 RESOURCES = "deployments.apps,configmaps"
+TIMES = ("--cluster-heartbeat-threshold=5s", "--cluster-recovery=1s")
 
 
 class Plugin:
@@ -83,16 +87,9 @@ def test_the_printed_manifest_runs_a_syncer(
     for rule in objects["ClusterRole"]["rules"]:
         assert "*" not in rule.get("apiGroups", ())
 
-    # The program, with the accounts that the manifest gives it on both sides.
-    config = tmp_path / "from"
-    config.write_bytes(base64.b64decode(objects["Secret"]["data"]["kubeconfig"]))
-    upstream = read_access(config, "kcp")
-    account = objects["ServiceAccount"]["metadata"]
-    path = f"/api/v1/namespaces/{account['namespace']}/serviceaccounts/{account['name']}/token"
-    token = physical.client.post(path, {"spec": {}}).json["status"]["token"]
-    to = write_kubeconfig(tmp_path / "to", replace(physical.client.access, token=token))
+    upstream, syncer = _syncer_of(objects, physical, tmp_path)
     assert upstream.token != shard.client().access.token
-    syncer = SyncerProcess(tmp_path, "east", upstream, to.read_text(), (), QUICK).start()
+    syncer.start()
     try:
         eventually(lambda: is_ready(workspace, "east"), 30)
         path = "/apis/apps/v1/namespaces/default/deployments"
@@ -109,6 +106,53 @@ def test_the_printed_manifest_runs_a_syncer(
         syncer.kill()
     with closing(TestClient(upstream)) as account:
         _check_view(account, workspace)
+
+
+def _syncer_of(
+    objects: dict[str, Object], physical: PhysicalCluster, folder: pathlib.Path
+) -> tuple[Access, SyncerProcess]:
+    """The program, with the accounts that the manifest gives it on both sides."""
+    config = folder / "from"
+    config.write_bytes(base64.b64decode(objects["Secret"]["data"]["kubeconfig"]))
+    upstream = read_access(config, "kcp")
+    account = objects["ServiceAccount"]["metadata"]
+    path = f"/api/v1/namespaces/{account['namespace']}/serviceaccounts/{account['name']}/token"
+    token = physical.client.post(path, {"spec": {}}).json["status"]["token"]
+    to = write_kubeconfig(folder / "to", replace(physical.client.access, token=token))
+    return upstream, SyncerProcess(folder, "east", upstream, to.read_text(), (), QUICK)
+
+
+@pytest.mark.slow
+def test_every_serving_process_finds_the_pods(
+    physical: PhysicalCluster, tmp_path: pathlib.Path
+) -> None:
+    """The syncer is connected with one of them."""
+    with server(*TIMES, "--serving-processes=3") as shard:
+        workspace = make_cluster(shard, "tenant")
+        bind_workload(workspace)
+        words = ("sync", "east", "--syncer-image=syncer:1", f"--resources={RESOURCES}")
+        objects = applied(physical, Plugin(shard, workspace)(*words))
+        with running(_syncer_of(objects, physical, tmp_path)[1]):
+            eventually(lambda: is_ready(workspace, "east"), 30)
+            serve_workloads(workspace, "pods")
+            labels = {"workloads.kcp.dev/cluster": "east"}
+            config_map = {"metadata": {"name": "many", "labels": labels}}
+            assert workspace.post("/api/v1/namespaces/default/configmaps", config_map).status == 201
+            eventually(lambda: "many" in copied(physical), 30)
+            items = physical.client.get("/api/v1/configmaps").json["items"]
+            place = next(
+                one["metadata"]["namespace"] for one in items if one["metadata"]["name"] == "many"
+            )
+            pod = {
+                "metadata": {"name": "web"},
+                "spec": {"containers": [{"name": "m", "image": "i"}]},
+            }
+            assert physical.client.post(f"/api/v1/namespaces/{place}/pods", pod).status == 201
+            eventually(lambda: workspace.get("/api/v1/pods").json["items"], 30)
+            for _ in range(6):  # new connections go to the process that has the fewest
+                other = shard.client(cluster="tenant")
+                assert other.get("/api/v1/namespaces/default/pods/web").status == 200
+                assert len(other.get("/api/v1/pods").json["items"]) == 1
 
 
 def _check_pods(workspace: TestClient, physical: PhysicalCluster) -> None:

@@ -333,11 +333,21 @@ def test_types_that_no_cluster_accepts_are_not_placed(cluster: TestClient) -> No
     assert not leaves(client, "widgets.example.io")
 
 
-def test_the_program_places_workloads_like_the_server(tmp_path: pathlib.Path) -> None:
+@pytest.mark.parametrize("workspaces", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_the_program_places_workloads_like_the_server(
+    workspaces: int, tmp_path: pathlib.Path
+) -> None:
+    """Those of one workspace, or of all if its kubeconfig names none."""
     with server(*FLAGS, "--split-workloads=false") as process:
         client = workspace_with(make_cluster(process, "remote"), "a", "b")
         client.post(DEPLOYMENTS, deployment(replicas=4))
-        access = replace(client.access, path=client.prefix)
+        others = [
+            workspace_with(make_cluster(process, f"other{number}"), "a", "c")
+            for number in range(1, workspaces)
+        ]
+        for other in others:
+            other.post(DEPLOYMENTS, deployment(replicas=6))
+        access = replace(client.access, path="" if others else client.prefix)
         kubeconfig = write_kubeconfig(tmp_path / "workspace.kubeconfig", access)
         words = [
             sys.executable,
@@ -353,6 +363,8 @@ def test_the_program_places_workloads_like_the_server(tmp_path: pathlib.Path) ->
                 eventually(lambda: status(client).get("readyReplicas") == 4)
                 client.patch(f"{DEPLOYMENTS}/web", {"spec": {"replicas": 7}})
                 settled(client, [3, 4])
+                for other in others:
+                    assert settled(other, [3, 3]) == {"a": 3, "c": 3}
             finally:
                 program.terminate()
         assert program.returncode == 0

@@ -95,7 +95,7 @@ class RemoteLister:
     def __init__(
         self, informers: dict[str, Informer[HeldObjects]], kinds: dict[str, GroupVersionResource]
     ) -> None:
-        self._informers, self._kinds = informers, kinds
+        self.informers, self.kinds = informers, kinds
 
     def get(
         self, cluster: str, kind: GroupVersionResource, name: str, namespace: str = ""
@@ -126,7 +126,7 @@ class RemoteLister:
         after: ObjectRef | None = None,
         limit: int = 0,
     ) -> list[ObjectRef]:
-        resources = sorted(self._informers) if kind is None else [kind_id(kind)]
+        resources = sorted(self.informers) if kind is None else [kind_id(kind)]
         found = [
             ObjectRef(resource, *key)
             for resource in resources
@@ -169,7 +169,7 @@ class RemoteLister:
                 yield key
 
     def _held(self, resource: str) -> HeldObjects:
-        informer = self._informers.get(resource)
+        informer = self.informers.get(resource)
         if informer is None:
             raise NotFollowed(resource)
         return informer.held

@@ -18,21 +18,22 @@ from pykcp.apis.kcp_catalog import kind_id
 from pykcp.clients.interface import Change, Feed, Lister
 from pykcp.controllers.cache.published import Copy, PublishedCopies
 from pykcp.controllers.cache.replication_plan import (
+    OF_MARKED,
     PUBLISHED,
-    ROLES,
     WHOLE,
     CopyAction,
     ReplicationPlan,
     belongs,
     is_published_place,
     plan,
+    public_form,
 )
 from pykcp.controllers.runtime.controller import Controller, Requeue
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.machinery.kcp.clusters import WILDCARD, is_system
 from pykcp.machinery.kcp.replicate_marks import ANNOTATION, is_marked
 from pykcp.machinery.object_keys import ObjectRef, resource_id
-from pykcp.machinery.resources import LOGICAL_CLUSTERS, GroupVersionResource
+from pykcp.machinery.resources import LOGICAL_CLUSTERS, WORKLOAD_CLUSTERS, GroupVersionResource
 from pykcp.machinery.status import (
     AlreadyExists,
     Conflict,
@@ -88,7 +89,7 @@ class Replication:
     def follow(self, feed: Feed) -> None:
         for kind in WHOLE:
             feed.on(kind, _Adds(self.controller, kind))
-        for kind in (LOGICAL_CLUSTERS, *ROLES):
+        for kind in (LOGICAL_CLUSTERS, *OF_MARKED):
             feed.on(kind, _AddsMarked(self, kind))
         feed.at_start(self._begin)
         self._published.listen(self._on_copy)
@@ -106,8 +107,9 @@ class Replication:
             self.controller.add(Original(kind, copy.cluster, copy.name))
 
     def concerns(self, original: Original, change: Change) -> bool:
-        """Whether a role or a logical cluster is published, or was. Most never are."""
-        if change.deleted or _MARK not in change.value:
+        """Whether a role, a Cluster or a logical cluster is published, or was. Most never are."""
+        is_candidate = original.kind == WORKLOAD_CLUSTERS or _MARK in change.value
+        if change.deleted or not is_candidate:
             return self._published.has(*original)
         if original.kind == LOGICAL_CLUSTERS:
             return True
@@ -159,8 +161,8 @@ class Replication:
         is_done = await self._carry_out(key, todo)
         has_turned = todo.action in (CopyAction.CREATE, CopyAction.DELETE)
         if kind == LOGICAL_CLUSTERS and has_turned:
-            for role in self._roles_of(cluster):
-                self.controller.add(role)
+            for one in self._of_marked(cluster):
+                self.controller.add(one)
         return is_done
 
     async def _carry_out(self, key: Original, todo: ReplicationPlan) -> bool:
@@ -185,15 +187,17 @@ class Replication:
         if value is None:
             return None
         local = decode(value)
-        in_marked = key.kind not in ROLES or self._is_marked(key.cluster)
-        return local if belongs(key.kind, key.cluster, local, in_marked=in_marked) else None
+        in_marked = key.kind not in OF_MARKED or self._is_marked(key.cluster)
+        if not belongs(key.kind, key.cluster, local, in_marked=in_marked):
+            return None
+        return public_form(key.kind, local)
 
     def _is_marked(self, cluster: str) -> bool:
         value = self._lister.value(_ref(Original(LOGICAL_CLUSTERS, cluster, CLUSTER)))
         return value is not None and _MARK in value and is_marked(decode(value))
 
-    def _roles_of(self, cluster: str) -> Iterator[Original]:
-        for kind in ROLES:
+    def _of_marked(self, cluster: str) -> Iterator[Original]:
+        for kind in OF_MARKED:
             for key in self._lister.keys(kind, cluster):
                 yield Original(kind, cluster, key.name)
 
@@ -226,7 +230,7 @@ class Replication:
         for ref in self._lister.find(PUBLISHED_CLUSTERS, LOGICAL_CLUSTERS):
             cluster = ref.cluster
             own = Original(LOGICAL_CLUSTERS, cluster, CLUSTER)
-            wanted = (own,) if kind == LOGICAL_CLUSTERS else self._roles_of(cluster)
+            wanted = (own,) if kind == LOGICAL_CLUSTERS else self._of_marked(cluster)
             for original in wanted:
                 local = self._local(original) if original.kind == kind else None
                 if local is not None:

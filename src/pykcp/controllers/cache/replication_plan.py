@@ -19,6 +19,7 @@ from pykcp.machinery.resources import (
     LOGICAL_CLUSTER_MIGRATIONS,
     LOGICAL_CLUSTERS,
     SHARDS,
+    WORKLOAD_CLUSTERS,
     WORKSPACE_TYPES,
     GroupVersionResource,
 )
@@ -59,7 +60,19 @@ ROLES = (CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS)
 Other objects are not needed on other shards: permissions are checked across shards only in
 clusters with exports or types, which are the marked ones. So ordinary workspaces publish nothing.
 """
-PUBLISHED = (*WHOLE, LOGICAL_CLUSTERS, *ROLES)
+OF_MARKED = (*ROLES, WORKLOAD_CLUSTERS)
+"""Kinds that only marked logical clusters publish. Clusters of a workspace with exports serve the
+workspaces that bind these, which may be on any shard.
+"""
+PUBLISHED = (*WHOLE, LOGICAL_CLUSTERS, *OF_MARKED)
+DELETION_ANNOTATION = "cache.kcp.io/original-deletion-timestamp"
+"""Of copies of Clusters: other shards have to know that one is being deleted before it is gone."""
+_WITHHELD = {
+    "metadata": frozenset(("managedFields", "deletionTimestamp", "deletionGracePeriodSeconds")),
+    "spec": frozenset(("kubeconfig", "kubeconfigSecretRef")),
+    "status": frozenset(("lastSyncerHeartbeatTime", "syncer")),
+}
+"""Fields of Clusters that no other shard gets: credentials, and what changes with every report."""
 
 
 class CopyAction(Enum):
@@ -91,9 +104,26 @@ def belongs(kind: GroupVersionResource, cluster: str, local: Object, *, in_marke
     """Whether an object is one to publish; `in_marked`: its logical cluster is marked."""
     if not is_published_place(kind, cluster):
         return False
-    if kind in ROLES:
-        return in_marked and is_marked(local)
+    if kind in OF_MARKED:
+        return in_marked and (kind not in ROLES or is_marked(local))
     return kind != LOGICAL_CLUSTERS or is_marked(local)
+
+
+def public_form(kind: GroupVersionResource, local: Object) -> Object:
+    """What other shards may know of an object."""
+    if kind != WORKLOAD_CLUSTERS:
+        return local
+    made = {
+        part: {name: one for name, one in value.items() if name not in _WITHHELD[part]}
+        if part in _WITHHELD
+        else value
+        for part, value in local.items()
+    }
+    since = local["metadata"].get("deletionTimestamp")
+    if since:
+        notes = {**(made["metadata"].get("annotations") or {}), DELETION_ANNOTATION: since}
+        made["metadata"]["annotations"] = notes
+    return made
 
 
 def plan(local: Object | None, cached: Object | None, shard: str) -> ReplicationPlan:

@@ -94,14 +94,20 @@ class ClusterClient(RemoteClient):
         form: str = "application/json",
         accept: str = "application/json",
     ) -> bytes:
-        if method != "GET" and self.identity and not self.is_identified:
-            found = await self.read_identity()
-            if found != self.identity:
-                self._identified = -1
-                raise ServiceUnavailable(
-                    f"the kubeconfig leads to the cluster {found}, not to {self.identity}"
-                )
+        if method != "GET":
+            await self.check_identity()
         return await super()._body(method, target, body, form, accept)
+
+    async def check_identity(self) -> None:
+        """Before something is written. Raises ServiceUnavailable if it is another cluster."""
+        if not self.identity or self.is_identified:
+            return
+        found = await self.read_identity()
+        if found != self.identity:
+            self._identified = -1
+            raise ServiceUnavailable(
+                f"the kubeconfig leads to the cluster {found}, not to {self.identity}"
+            )
 
     def collection(self, cluster: str, kind: GroupVersionResource, namespace: str = "") -> str:
         return self._below(cluster, super().collection(cluster, kind, namespace))

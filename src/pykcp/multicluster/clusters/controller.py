@@ -23,6 +23,7 @@ from pykcp.multicluster.clusters.heartbeats import ReportingClusters
 from pykcp.multicluster.clusters.kubeconfigs import ClusterKubeconfigs, ClusterRefused
 from pykcp.multicluster.clusters.pulled import PulledClusters
 from pykcp.multicluster.clusters.pushed import MakeSyncer, PushedClusters
+from pykcp.multicluster.clusters.served import ServedWorkspaces
 from pykcp.multicluster.clusters.sessions import ClusterSessions
 from pykcp.multicluster.clusters.settings import PULL, PUSH, ClusterSettings
 from pykcp.multicluster.clusters.status import ClusterStatus
@@ -48,11 +49,16 @@ class ClusterLifecycle:
         compute: Compute = compute_here,
         metrics: ControllerMetrics | None = None,
         clock: Callable[[], float] = time.time,
+        served: ServedWorkspaces | None = None,
     ) -> None:
-        """`make_syncer`: None if this process synchronizes nothing."""
+        """`make_syncer`: None if this process synchronizes nothing; `served`: where objects may be
+        assigned to Clusters; None: only in the workspaces of their registration.
+        """
         self._lister, self._client, self._settings = lister, client, settings
         self.controller = Controller(NAME, self.reconcile, workers=_WORKERS, metrics=metrics)
-        self._removal = ClusterRemoval(client, settings.deletion_grace, clock)
+        self._removal = ClusterRemoval(
+            served or ServedWorkspaces(client), client, settings.deletion_grace, clock
+        )
         self._status = ClusterStatus(client, clock)
         self._kubeconfigs = ClusterKubeconfigs(client, compute)
         self._sessions = ClusterSessions(

@@ -17,14 +17,14 @@ from pykcp.clients.interface import Client
 from pykcp.machinery import meta
 from pykcp.machinery.object_keys import ObjectKey
 from pykcp.machinery.resources import GroupVersionResource
-from pykcp.machinery.status import Conflict, NotFound
+from pykcp.machinery.status import Conflict, NotFound, ServiceUnavailable
+from pykcp.multicluster.clusters.served import ServedWorkspace, ServedWorkspaces
 from pykcp.multicluster.names import (
     CLUSTER_FINALIZER,
     CLUSTER_LABEL,
     CLUSTERS,
     FORCE_DELETE,
     OWNED_BY,
-    syncer_finalizer,
 )
 from pykcp.types import Object
 
@@ -41,28 +41,54 @@ class DeletionStep(NamedTuple):
     """Until the next step."""
 
 
+class _Remaining(NamedTuple):
+    """An object of which a copy may exist in the cluster."""
+
+    place: ServedWorkspace
+    kind: GroupVersionResource
+    obj: Object
+
+    def __str__(self) -> str:
+        return f"{meta.namespace(self.obj)}/{meta.name(self.obj)}"
+
+
 class ClusterRemoval:
     def __init__(
-        self, client: Client, grace: float, clock: Callable[[], float] = time.time
+        self,
+        served: ServedWorkspaces,
+        client: Client,
+        grace: float,
+        clock: Callable[[], float] = time.time,
     ) -> None:
-        self._client, self._grace, self._clock = client, grace, clock
+        self._served, self._client = served, client
+        self._grace, self._clock = grace, clock
 
     async def step(self, cluster: Object, key: ObjectKey, *, is_reachable: bool) -> DeletionStep:
         """Do what can be done now; the finalizer of the Cluster goes with the last step."""
-        remaining: list[tuple[GroupVersionResource, Object]] = []
-        finalizer = syncer_finalizer(key.name)
-        async for kind, obj in self._objects(cluster, key):
-            if meta.labels(obj).get(CLUSTER_LABEL) == key.name:
-                await self._unassign(key, kind, obj)
-            if meta.has_finalizer(obj, finalizer):
-                remaining.append((kind, obj))
+        left = self._seconds_left(cluster, is_reachable)
+        try:
+            remaining = await self._remaining(cluster, key)
+        except ServiceUnavailable:  # a shard whose workspaces are served does not answer
+            if left > 0:
+                return DeletionStep(False, 1, min(left, _AGAIN_SECONDS))
+            raise
         if remaining:
-            left = self._seconds_left(cluster, is_reachable)
             if left > 0:
                 return DeletionStep(False, len(remaining), min(left, _AGAIN_SECONDS))
-            await self._abandon(key, remaining, finalizer)
+            await self._abandon(key, remaining)
         await self._release(key)
         return DeletionStep(True)
+
+    async def _remaining(self, cluster: Object, key: ObjectKey) -> list[_Remaining]:
+        """What has a copy in the cluster; the assignment is taken from everything."""
+        found: list[_Remaining] = []
+        for place in await self._served.of(key.cluster, key.name):
+            async for kind, obj in _objects(cluster, place):
+                if meta.labels(obj).get(CLUSTER_LABEL) == place.label:
+                    await _unassign(place, kind, obj)
+                if meta.has_finalizer(obj, place.finalizer):
+                    found.append(_Remaining(place, kind, obj))
+        return found
 
     def _seconds_left(self, cluster: Object, is_reachable: bool) -> float:
         """How long copies are waited for; as long as it takes while the cluster is reachable."""
@@ -73,64 +99,61 @@ class ClusterRemoval:
         asked = meta.parse_rfc3339(meta.deletion_timestamp(cluster))
         return asked + self._grace - self._clock()
 
-    async def _objects(
-        self, cluster: Object, key: ObjectKey
-    ) -> AsyncIterator[tuple[GroupVersionResource, Object]]:
-        """The objects of all types that were synchronized."""
-        for synced in (cluster.get("status") or {}).get("syncedResources") or ():
-            kind = GroupVersionResource(
-                synced.get("group") or "", synced.get("version") or "v1", synced["resource"]
-            )
-            try:
-                async for page in self._client.pages(key.cluster, kind):
-                    for obj in page:
-                        yield kind, obj
-            except NotFound:
-                continue  # the workspace does not serve the type any longer
-
-    async def _unassign(self, key: ObjectKey, kind: GroupVersionResource, obj: Object) -> None:
-        name, namespace = meta.name(obj), meta.namespace(obj)
-        try:
-            if OWNED_BY in meta.labels(obj):  # the part of a workload that ran there
-                if not meta.is_deleting(obj):
-                    await self._client.delete(key.cluster, kind, name, namespace, uid=meta.uid(obj))
-                return
-            patch = {"metadata": {"labels": {CLUSTER_LABEL: None}}}
-            await self._client.patch(key.cluster, kind, name, patch, namespace)
-        except (NotFound, Conflict):
-            return  # it went, or was made anew: the next step sees it
-
-    async def _abandon(
-        self,
-        key: ObjectKey,
-        remaining: list[tuple[GroupVersionResource, Object]],
-        finalizer: str,
-    ) -> None:
-        names = [f"{meta.namespace(obj)}/{meta.name(obj)}" for _, obj in remaining]
+    async def _abandon(self, key: ObjectKey, remaining: list[_Remaining]) -> None:
         _log.warning(
             "cluster %s of %s is deleted, %d objects may be left in it: %s",
             key.name,
             key.cluster,
-            len(names),
-            ", ".join(names[:_NAMED]),
+            len(remaining),
+            ", ".join(map(str, remaining[:_NAMED])),
         )
-        for kind, obj in remaining:
-
-            def strip(live: Object) -> None:
-                meta.remove_finalizer(live, finalizer)
-
+        for place, kind, obj in remaining:
+            strip = _without(place.finalizer)
             try:
-                await self._client.change(
-                    key.cluster, kind, meta.name(obj), strip, meta.namespace(obj)
+                await place.client.change(
+                    place.name, kind, meta.name(obj), strip, meta.namespace(obj)
                 )
             except NotFound:
                 continue
 
     async def _release(self, key: ObjectKey) -> None:
-        def strip(live: Object) -> None:
-            meta.remove_finalizer(live, CLUSTER_FINALIZER)
-
         try:
-            await self._client.change(key.cluster, CLUSTERS, key.name, strip)
+            await self._client.change(key.cluster, CLUSTERS, key.name, _without(CLUSTER_FINALIZER))
         except NotFound:
             return
+
+
+def _without(finalizer: str) -> Callable[[Object], None]:
+    def strip(live: Object) -> None:
+        meta.remove_finalizer(live, finalizer)
+
+    return strip
+
+
+async def _objects(
+    cluster: Object, place: ServedWorkspace
+) -> AsyncIterator[tuple[GroupVersionResource, Object]]:
+    """The objects of a workspace of all types that were synchronized."""
+    for synced in (cluster.get("status") or {}).get("syncedResources") or ():
+        kind = GroupVersionResource(
+            synced.get("group") or "", synced.get("version") or "v1", synced["resource"]
+        )
+        try:
+            async for page in place.client.pages(place.name, kind):
+                for obj in page:
+                    yield kind, obj
+        except NotFound:
+            continue  # the workspace does not serve the type any longer
+
+
+async def _unassign(place: ServedWorkspace, kind: GroupVersionResource, obj: Object) -> None:
+    name, namespace = meta.name(obj), meta.namespace(obj)
+    try:
+        if OWNED_BY in meta.labels(obj):  # the part of a workload that ran there
+            if not meta.is_deleting(obj):
+                await place.client.delete(place.name, kind, name, namespace, uid=meta.uid(obj))
+            return
+        patch = {"metadata": {"labels": {CLUSTER_LABEL: None}}}
+        await place.client.patch(place.name, kind, name, patch, namespace)
+    except (NotFound, Conflict):
+        return  # it went, or was made anew: the next step sees it

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from pykcp.machinery import conditions, meta
 from pykcp.multicluster.interpreter.kinds import KindTraits, replicas_of
-from pykcp.multicluster.names import ROOT_GENERATION, SYNC_STATE
-from pykcp.multicluster.syncer.state import parse_state
+from pykcp.multicluster.names import ROOT_GENERATION, SYNC_STATE, UNSCHEDULABLE
+from pykcp.multicluster.syncer.state import parse_state, parse_stuck
 from pykcp.types import Object
 
 HEALTHY, UNHEALTHY, PROGRESSING, UNKNOWN = "Healthy", "Unhealthy", "Progressing", "Unknown"
@@ -101,4 +101,8 @@ def _health(
     updated = int(status.get("updatedReplicas") or 0) if "updatedReplicas" in status else available
     if available >= wanted and updated >= wanted:
         return HEALTHY, ""
-    return PROGRESSING, f"{available} of {wanted} replicas are available"
+    text = f"{available} of {wanted} replicas are available"
+    stuck = parse_stuck(meta.annotation(leaf, UNSCHEDULABLE))
+    if stuck is not None:
+        text += f", {stuck.replicas} found no node: {stuck.message}"
+    return PROGRESSING, text

@@ -49,6 +49,9 @@ def assign(question: Question, selection: ClusterSelection) -> Chosen:
         return Chosen(dict.fromkeys(kept, 0), dict.fromkeys(kept, "no replicas are wanted"))
     shares = [_share(question, selection, name) for name in among]
     counts = _sticky(question, shares, total)
+    if question.caps and sum(counts.values()) < total:  # no other cluster takes them either
+        shares = [_share(replace(question, caps={}), selection, name) for name in among]
+        counts = _sticky(question, shares, total)
     weights = {share.name: share.weight for share in shares}
     placed = {name: count for name, count in counts.items() if count}
     reasons = {
@@ -86,8 +89,16 @@ def _share(question: Question, selection: ClusterSelection, name: str) -> Share:
     cap = policy.maximum or NO_CAP
     if not cluster.is_ready or cluster.unschedulable:
         cap = min(cap, current)  # what runs there stays, nothing is added
+    if name in question.caps and _is_other_open(question, selection):
+        cap = min(cap, question.caps[name])
     minimum = max(policy.minimum, 1 if name in selection.anchors else 0)
     return Share(name, max(1, _weight(question, cluster)), minimum, cap, current)
+
+
+def _is_other_open(question: Question, selection: ClusterSelection) -> bool:
+    """Whether some cluster could take replicas that find no node in those that are full."""
+    others = (question.clusters[name] for name in selection.chosen if name not in question.caps)
+    return any(one.is_ready and not one.unschedulable for one in others)
 
 
 def _weight(question: Question, cluster: ClusterView) -> int:
@@ -103,8 +114,11 @@ def _weight(question: Question, cluster: ClusterView) -> int:
 def _within_room(question: Question, shares: Sequence[Share], total: int) -> list[Share]:
     """Shares that exceed what a cluster can hold, with what it has already, are capped."""
     found = []
+    requests = question.workload.requests
+    if not requests:
+        return list(shares)
     for share in shares:
-        fit = replicas_that_fit(question.clusters[share.name], question.workload.requests)
+        fit = replicas_that_fit(question.clusters[share.name], requests)
         if fit is not None and share.current + fit < min(share.cap, total):
             share = replace(share, cap=share.current + fit)
         found.append(share)

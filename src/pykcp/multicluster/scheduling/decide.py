@@ -59,6 +59,7 @@ def decide(question: Question) -> PlacementDecision:
         message=_summary(chosen, verdicts),
         evicted=tuple(sorted(question.departing)),
         again_after=_deadline(leaving, question.now),
+        moved=_unstuck(question, chosen.counts),
     )
     return _rebalanced(question, decision, selection)
 
@@ -153,6 +154,16 @@ def _is_replaced(question: Question, counts: Mapping[str, int | None]) -> bool:
 
 def _deadline(leaving: Sequence[Leaving], now: float) -> float | None:
     return min((max(0.0, one.deadline - now) for one in leaving), default=None)
+
+
+def _unstuck(question: Question, counts: Mapping[str, int | None]) -> str:
+    """What goes elsewhere because no node of its cluster takes it."""
+    before = question.placed.clusters
+    gone = {name: (before.get(name) or 0) - (counts.get(name) or 0) for name in question.caps}
+    texts = [
+        f"{count} replica(s) found no node in {name}" for name, count in gone.items() if count > 0
+    ]
+    return ", ".join(texts)
 
 
 # --- rebalancing ---------------------------------------------------------------

@@ -19,6 +19,7 @@ from pykcp.multicluster.scheduling.model import (
 )
 
 TERMINATING = "were being deleted"
+CLOSED = "had a syncer that serves the workspace of their registration only"
 NOT_READY = "were not Ready"
 CORDONED = "were unschedulable"
 DRAINING = "were being drained"
@@ -35,6 +36,8 @@ def rejection(cluster: ClusterView, workload: WorkloadView, policy: Policy, now:
     """Why the cluster cannot get the workload; empty if it can."""
     if cluster.is_terminating:
         return TERMINATING
+    if cluster.is_closed:
+        return CLOSED
     if not is_allowed(cluster, policy):
         return NO_MATCH
     if is_draining(cluster, now):

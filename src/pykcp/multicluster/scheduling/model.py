@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from pykcp.machinery.labels import LabelSelector
 
@@ -69,6 +70,10 @@ class ClusterView:
     """Allocatable minus requested, in thousandths; None: not known."""
     bindings: int = 0
     """How many workloads are placed on it."""
+    has_own_syncer: bool = False
+    """A syncer that runs elsewhere reports for it (modes Pull and None)."""
+    is_closed: bool = False
+    """Its syncer does not see the workspace of the workload."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +202,8 @@ class Question:
     now: float = 0.0
     cooldown: float = 60.0
     """Seconds that a cluster has to be Ready before work moves to it, and between two moves."""
+    caps: Mapping[str, int] = field(default_factory=dict)
+    """Replicas that clusters can have, as far as that was tried: others found no node there."""
 
     stay: Mapping[str, int | None] = field(init=False)
     """The clusters that the workload is in and does not leave."""
@@ -206,14 +213,14 @@ class Question:
         object.__setattr__(self, "stay", stay)
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterVerdict:
-    """What the scheduler found about one cluster."""
+class ClusterVerdict(NamedTuple):
+    """What the scheduler found about one cluster; there is one for each in every decision."""
 
     cluster: str
     rejection: str = ""
     """Why it was not considered, as in `count cluster(s) <rejection>`; empty: it was."""
-    scores: Mapping[str, int] = field(default_factory=dict)
+    scores: tuple[int, ...] = ()
+    """In the order of `scores.WEIGHTS`."""
     total: int = 0
 
 

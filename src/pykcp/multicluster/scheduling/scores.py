@@ -24,27 +24,25 @@ def score(
 ) -> list[ClusterVerdict]:
     """Verdicts in the order of the clusters, with each score and the weighted sum."""
     most = max((cluster.bindings for cluster in clusters), default=0)
-    room = {cluster.name: _room(cluster, workload) for cluster in clusters}
-    widest = max(room.values(), default=0)
+    room = [_room(cluster, workload) for cluster in clusters]
+    widest = max(room, default=0)
     wanted = sum(abs(term.weight) for term in policy.preferred)
     near = frozenset[str]().union(*workload.leaders.values())
+    weights = tuple(WEIGHTS.values())
     verdicts = []
-    for cluster in clusters:
-        scores = {  # in the order of WEIGHTS
-            "affinity": _affinity(cluster, policy, wanted),
-            "stay": 100 if cluster.name in present else 0,
-            "balance": 100 - 100 * cluster.bindings // most if most else 100,
-            "capacity": 100 * room[cluster.name] // widest if widest else 0,
-            "locality": 100 if cluster.name in near else 0,
-        }
-        total = sum(map(mul, WEIGHTS.values(), scores.values()))
-        verdicts.append(ClusterVerdict(cluster.name, "", scores, total))
+    for cluster, free in zip(clusters, room, strict=True):
+        scores = (  # in the order of WEIGHTS
+            _affinity(cluster, policy, wanted) if wanted else 0,
+            100 if cluster.name in present else 0,
+            100 - 100 * cluster.bindings // most if most else 100,
+            100 * free // widest if widest else 0,
+            100 if cluster.name in near else 0,
+        )
+        verdicts.append(ClusterVerdict(cluster.name, "", scores, sum(map(mul, weights, scores))))
     return verdicts
 
 
 def _affinity(cluster: ClusterView, policy: Policy, wanted: int) -> int:
-    if not wanted:
-        return 0
     return 100 * sum(t.weight for t in policy.preferred if t.matches(cluster)) // wanted
 
 

@@ -12,6 +12,8 @@ from pykcp.types import Object
 
 ACCEPTED = "Accepted"
 _STATE_TAINTS = (TAINT_NOT_READY, TAINT_UNREACHABLE)
+_HEARTBEAT = "HeartbeatHealthy"
+"""Condition of Clusters that report by themselves."""
 MOVED_AT = "workloads.kcp.dev/rebalanced-at"
 """Annotation of bindings: when the last rebalancing step was taken."""
 
@@ -41,6 +43,7 @@ def cluster_view(cluster: Object, bindings: int = 0, started: float = 0.0) -> Cl
         types=accepted_types(cluster),
         free=free_capacity(status),
         bindings=bindings,
+        has_own_syncer=conditions.find(conditions.conditions_of(cluster), _HEARTBEAT) is not None,
     )
 
 

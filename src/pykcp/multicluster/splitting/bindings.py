@@ -7,7 +7,14 @@ from collections.abc import Sequence
 from pykcp.machinery import conditions, meta
 from pykcp.machinery.conditions import FALSE, TRUE
 from pykcp.multicluster.names import GROUP, VERSION
-from pykcp.multicluster.scheduling.model import Leaving, PlacementDecision, Policy, WorkloadView
+from pykcp.multicluster.scheduling.model import (
+    ClusterVerdict,
+    Leaving,
+    PlacementDecision,
+    Policy,
+    WorkloadView,
+)
+from pykcp.multicluster.scheduling.scores import WEIGHTS
 from pykcp.multicluster.scheduling.snapshot import MOVED_AT
 from pykcp.multicluster.splitting.inventory import KnownBinding
 from pykcp.multicluster.splitting.keys import RootKey, binding_name
@@ -16,6 +23,8 @@ from pykcp.types import Object
 TYPE = "workloads.kcp.dev/type"
 """Annotation of bindings: the type of the workload, as `deployments.apps`."""
 SCHEDULED, PAUSED, HELD = "Scheduled", "EvictionPaused", "HeldInLostCluster"
+_MOST_EXPLAINED = 10
+"""Clusters whose verdicts a Binding lists, if there are more than it chose."""
 _PAUSED_TEXT = "more than half of the clusters are not Ready: nothing is evicted"
 
 
@@ -172,9 +181,20 @@ def _set_or_drop(
     )
 
 
+def _explained(decision: PlacementDecision) -> list[ClusterVerdict]:
+    """The clusters to explain, by name: those that were chosen, and the best others. With many
+    clusters the condition Scheduled counts the rest by their reasons.
+    """
+    verdicts = decision.verdicts
+    if len(verdicts) > _MOST_EXPLAINED:
+        best = sorted(verdicts, key=lambda one: (one.cluster not in decision.clusters, -one.total))
+        verdicts = tuple(best[: max(_MOST_EXPLAINED, len(decision.clusters))])
+    return sorted(verdicts, key=lambda one: one.cluster)
+
+
 def _explanation(decision: PlacementDecision) -> list[Object]:
     made = []
-    for verdict in sorted(decision.verdicts, key=lambda one: one.cluster):
+    for verdict in _explained(decision):
         name = verdict.cluster
         is_chosen = name in decision.clusters
         if verdict.rejection:
@@ -183,7 +203,9 @@ def _explanation(decision: PlacementDecision) -> list[Object]:
             reason = decision.reasons.get(name, "")
         else:
             reason = "was not needed"
-        scores = ", ".join(f"{part} {value}" for part, value in verdict.scores.items() if value)
+        scores = ", ".join(
+            f"{part} {value}" for part, value in zip(WEIGHTS, verdict.scores, strict=False) if value
+        )
         if scores:
             reason = f"{reason} ({scores})"
         made.append({"name": name, "chosen": is_chosen, "reason": reason, "score": verdict.total})

@@ -17,6 +17,7 @@ from pykcp.machinery import meta
 from pykcp.machinery.object_keys import ObjectKey
 from pykcp.machinery.resources import API_BINDINGS, GroupVersionResource
 from pykcp.machinery.status import NotFound
+from pykcp.multicluster.elsewhere import key_of
 from pykcp.multicluster.interpreter.dependencies import relations
 from pykcp.multicluster.names import (
     CLUSTER_LABEL,
@@ -52,9 +53,11 @@ class WorkloadDetector:
         scheduler: WorkloadScheduler,
         splitter: WorkloadSplitter,
         aggregator: WorkloadAggregator,
-        on_type: Callable[[GroupVersionResource], None],
+        on_type: Callable[[str, GroupVersionResource], None],
     ) -> None:
-        """`on_type`: follow the objects of a type from now on."""
+        """`on_type`: follow the objects of a type in a workspace from now on; it may be called
+        again for the same ones.
+        """
         self._parts, self._on_type = parts, on_type
         self._scheduler, self._splitter, self._aggregator = scheduler, splitter, aggregator
         self._followed: dict[str, GroupVersionResource] = {}
@@ -69,6 +72,7 @@ class WorkloadDetector:
         feed.on(WORKLOAD_BINDINGS, self._on_binding)
         feed.on(PLACEMENTS, self._on_placement)
         feed.on(NEGOTIATED, _ignore)  # read later, so that it has to be at hand
+        self._parts.elsewhere.follow(self._look_at_cluster)
 
     async def load(self) -> None:
         """What there is already; later changes arrive one by one."""
@@ -79,6 +83,8 @@ class WorkloadDetector:
             (PLACEMENTS, self._parts.inventory.put_placement),
         )
         slices = Slices(NAME)
+        for cluster in self._parts.elsewhere.all():
+            self._note_cluster(key_of(cluster), cluster)
         for kind, note in notes:
             for key in self._parts.lister.keys(kind):
                 obj = self._parts.get(key.cluster, kind, key.name, key.namespace)
@@ -89,7 +95,11 @@ class WorkloadDetector:
     # --- clusters and workspaces
 
     def _on_cluster(self, change: Change) -> None:
-        self._note_cluster(change.key, self._now(CLUSTERS, change.key))
+        self._look_at_cluster(change.key)
+
+    def _look_at_cluster(self, key: ObjectKey) -> None:
+        found = self._now(CLUSTERS, key) or self._parts.elsewhere.get(key)
+        self._note_cluster(key, found)
 
     def _now(self, kind: GroupVersionResource, key: ObjectKey) -> Object | None:
         """An object as it is now: after a restart older changes are told again, and a cluster that
@@ -119,9 +129,8 @@ class WorkloadDetector:
     def _follow_types(self, workspace: str) -> None:
         for kind in self._parts.territory.kinds(workspace).values():
             name = f"{kind.group or 'core'}/{kind.resource}"
-            if name not in self._followed:
-                self._followed[name] = kind
-                self._on_type(kind)
+            self._followed.setdefault(name, kind)
+            self._on_type(workspace, kind)
         self.controller.add(workspace)
 
     def _reconsider(self, workspace: str) -> None:
@@ -168,7 +177,7 @@ class WorkloadDetector:
         before = inventory.put_binding(key, found)
         if is_gone:
             self._scheduler.controller.add(key)
-        if (before.spec, before.clusters) != (found.spec, found.clusters):
+        if found.is_news_to(before):
             self._reconsider_followers(key)
             self._splitter.controller.add(key)
             if inventory.leaves(key):
@@ -224,6 +233,8 @@ class WorkloadDetector:
         inventory.put_leaf(key, leaf)
         if leaf.is_news_to(before):
             self._aggregator.add(key)
+        if leaf.stuck != (before.stuck if before is not None else 0):
+            self._scheduler.controller.add(key)
         if not leaf.is_as_written(before):
             self._splitter.controller.add(key)
         if leaf.is_applied and (before is None or not before.is_applied):

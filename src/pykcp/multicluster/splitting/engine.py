@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
-from pykcp.clients.interface import Client, Feed, Lister
+from pykcp.clients.interface import Client, Feed, Handler, Lister
 from pykcp.controllers.runtime.controller import Controller
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.machinery.resources import GroupVersionResource
+from pykcp.multicluster.elsewhere import ClustersElsewhere, NoOtherShards
 from pykcp.multicluster.splitting.aggregator import WorkloadAggregator
 from pykcp.multicluster.splitting.detector import WorkloadDetector
 from pykcp.multicluster.splitting.inventory import Inventory
@@ -17,6 +18,16 @@ from pykcp.multicluster.splitting.parts import SplitterParts, SplitterSettings
 from pykcp.multicluster.splitting.scheduler import WorkloadScheduler
 from pykcp.multicluster.splitting.splitter import WorkloadSplitter
 from pykcp.multicluster.splitting.territory import Territory
+
+
+@runtime_checkable
+class TypeFeed(Protocol):
+    """The feed of another server, which follows what it is told to."""
+
+    def on_type(self, workspace: str, kind: GroupVersionResource, handler: Handler) -> None:
+        """Call the handler for every object of a type in a workspace, and for every change; once,
+        however often it is asked for.
+        """
 
 
 class Splitting:
@@ -29,7 +40,9 @@ class Splitting:
         settings: SplitterSettings | None = None,
         metrics: ControllerMetrics | None = None,
         clock: Callable[[], float] = time.time,
+        elsewhere: ClustersElsewhere | None = None,
     ) -> None:
+        """`elsewhere`: Clusters of other shards that may serve workspaces of this one."""
         inventory = Inventory()
         self.parts = SplitterParts(
             lister,
@@ -39,10 +52,11 @@ class Splitting:
             settings or SplitterSettings(),
             metrics,
             clock,
+            elsewhere or NoOtherShards(),
         )
-        self._feed: Feed | None = None
-        self.scheduler = WorkloadScheduler(self.parts)
+        self._feed: TypeFeed | None = None
         self.splitter = WorkloadSplitter(self.parts)
+        self.scheduler = WorkloadScheduler(self.parts, self.splitter.first_leaves)
         self.aggregator = WorkloadAggregator(self.parts, self.scheduler.controller.add)
         self.detector = WorkloadDetector(
             self.parts, self.scheduler, self.splitter, self.aggregator, self._follow_type
@@ -62,11 +76,12 @@ class Splitting:
         if everything is not None:
             everything(self.detector.on_object)
         else:
+            assert isinstance(feed, TypeFeed)
             self._feed = feed
 
-    def _follow_type(self, kind: GroupVersionResource) -> None:
+    def _follow_type(self, workspace: str, kind: GroupVersionResource) -> None:
         if self._feed is not None:
-            self._feed.on(kind, self.detector.on_object)
+            self._feed.on_type(workspace, kind, self.detector.on_object)
 
     async def load(self) -> None:
         await self.detector.load()

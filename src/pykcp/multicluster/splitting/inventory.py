@@ -87,6 +87,8 @@ class KnownLeaf:
     """Changes with what the cluster says of it; empty if nothing was said yet."""
     observed: int = 0
     """The latest generation of the root that the cluster has observed."""
+    stuck: int = 0
+    """Replicas that no node of the cluster takes."""
 
     def is_as_written(self, other: KnownLeaf | None) -> bool:
         """Whether nothing has to be done about it that was not done for the other state."""
@@ -115,8 +117,16 @@ class KnownBinding:
     refusal: str = ""
     """Why it is not scheduled; empty if it is."""
 
+    def is_news_to(self, before: KnownBinding) -> bool:
+        """Whether leaves, or followers, may have to be others."""
+        if before.clusters != self.clusters:
+            return True
+        return before.spec not in (EXPECTED, self.spec)
+
 
 NO_BINDING = KnownBinding("", frozenset())
+EXPECTED = "expected"
+"""The spec of a Binding that is being written together with its leaves."""
 
 
 class Inventory:

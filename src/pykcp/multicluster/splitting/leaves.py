@@ -15,6 +15,7 @@ from pykcp.multicluster.names import (
     ROOT_GENERATION,
     ROOT_UID,
     SYNC_STATE,
+    UNSCHEDULABLE,
     leaf_name,
     owned_by,
     syncer_finalizer,
@@ -22,10 +23,13 @@ from pykcp.multicluster.names import (
 from pykcp.multicluster.scheduling.division import Share, divide
 from pykcp.multicluster.splitting.inventory import KnownLeaf
 from pykcp.multicluster.syncer.render import content_hash
+from pykcp.multicluster.syncer.state import parse_stuck
 from pykcp.types import Object
 
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-_NOT_PASSED = frozenset((_LAST_APPLIED, meta.CLUSTER_ANNOTATION, DEPENDS_ON, SYNC_STATE))
+_NOT_PASSED = frozenset(
+    (_LAST_APPLIED, meta.CLUSTER_ANNOTATION, DEPENDS_ON, SYNC_STATE, UNSCHEDULABLE)
+)
 """A root that was assigned by hand before has the state of its syncer, which is not that of leaves."""
 
 
@@ -85,13 +89,16 @@ def _with_replicas(
 def known_leaf(leaf: Object, before: KnownLeaf | None = None) -> KnownLeaf:
     """What is remembered of a leaf. `before`: what was remembered until now."""
     state, status = meta.annotation(leaf, SYNC_STATE), leaf.get("status")
+    noted = meta.annotation(leaf, UNSCHEDULABLE)
+    stuck = parse_stuck(noted)
     return KnownLeaf(
         meta.labels(leaf)[CLUSTER_LABEL],
         content_mark(leaf),
         is_applied(leaf),
         meta.is_deleting(leaf),
-        content_hash((state, status)) if state or status else "",
+        content_hash((state, status, noted)) if state or status or noted else "",
         observed_generation(leaf) or (before.observed if before is not None else 0),
+        stuck.replicas if stuck is not None else 0,
     )
 
 

@@ -11,13 +11,14 @@ from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.machinery import meta
 from pykcp.machinery.resources import GroupVersionResource
 from pykcp.machinery.status import NotFound
+from pykcp.multicluster.elsewhere import ClustersElsewhere, NoOtherShards
 from pykcp.multicluster.interpreter.kinds import TABLE, KindTraits, rules_of
 from pykcp.multicluster.names import (
     NEGOTIATED,
     WORKLOAD_BINDINGS,
     negotiated_name,
 )
-from pykcp.multicluster.scheduling import eviction, rebalancing
+from pykcp.multicluster.scheduling import eviction, rebalancing, stuck
 from pykcp.multicluster.scheduling.policy import matching
 from pykcp.multicluster.splitting.inventory import Inventory
 from pykcp.multicluster.splitting.keys import RootKey, binding_name, is_root
@@ -33,6 +34,8 @@ class SplitterSettings:
     cooldown: float = rebalancing.COOLDOWN
     evictions_per_second: float = 5.0
     evictions_per_cluster: float = 1.0
+    stuck_toleration: float = stuck.TOLERATION
+    """How long replicas may find no node in their cluster; 0: for ever."""
     status_delay: float = 0.2
     """Reports that arrive within this time become one status."""
     follower_wait: float = 10.0
@@ -48,6 +51,7 @@ class SplitterParts:
     settings: SplitterSettings = field(default_factory=SplitterSettings)
     metrics: ControllerMetrics | None = None
     clock: Callable[[], float] = time.time
+    elsewhere: ClustersElsewhere = field(default_factory=NoOtherShards)
 
     def get(
         self, cluster: str, kind: GroupVersionResource, name: str, namespace: str

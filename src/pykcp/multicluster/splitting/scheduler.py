@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -16,7 +16,9 @@ from pykcp.multicluster.scheduling import eviction
 from pykcp.multicluster.scheduling.decide import NO_LEADER, decide
 from pykcp.multicluster.scheduling.eviction import EvictionBudget
 from pykcp.multicluster.scheduling.model import (
+    DIVIDED,
     ClusterDeparture,
+    Placed,
     PlacementDecision,
     Policy,
     Question,
@@ -24,7 +26,14 @@ from pykcp.multicluster.scheduling.model import (
 )
 from pykcp.multicluster.scheduling.policy import policy_of
 from pykcp.multicluster.scheduling.snapshot import placed_of
+from pykcp.multicluster.scheduling.stuck import StuckReplicaBrakes
 from pykcp.multicluster.splitting import bindings
+from pykcp.multicluster.splitting.inventory import (
+    EXPECTED,
+    NO_BINDING,
+    KnownBinding,
+    KnownLeaf,
+)
 from pykcp.multicluster.splitting.keys import RootKey, binding_name
 from pykcp.multicluster.splitting.leading import Leading
 from pykcp.multicluster.splitting.parts import SplitterParts
@@ -33,6 +42,10 @@ from pykcp.types import Object
 
 NAME = "workload-scheduler"
 _SOONEST = 0.05
+
+FirstLeaves = Callable[[RootKey, Object, Object], list[tuple[Object, KnownLeaf]] | None]
+"""The leaves of a workload and its new Binding, with what is then known of them; None if they
+cannot be made at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +57,15 @@ class _Departures:
 
 
 class WorkloadScheduler:
-    def __init__(self, parts: SplitterParts) -> None:
-        self._parts = parts
+    def __init__(self, parts: SplitterParts, first_leaves: FirstLeaves | None = None) -> None:
+        """`first_leaves`: the leaves of a new Binding; None if they are made by themselves."""
+        self._parts, self._first_leaves = parts, first_leaves
         self._leading = Leading(parts)
         settings = parts.settings
         self._budget = EvictionBudget(settings.evictions_per_cluster, settings.evictions_per_second)
+        self._stuck: StuckReplicaBrakes[RootKey] = StuckReplicaBrakes(
+            settings.stuck_toleration, self._budget
+        )
         self._panics: set[str] = set()
         self._calm_since: dict[str, float] = {}
         """When workspaces in which most clusters seemed lost had enough of them again."""
@@ -95,21 +112,45 @@ class WorkloadScheduler:
         parts, now = self._parts, self._parts.clock()
         clusters = parts.territory.clusters(key.cluster)
         ready = frozenset(name for name, view in clusters.items() if view.is_ready)
-        leaves = frozenset(parts.inventory.leaves(key))
+        known = parts.inventory.leaves(key)
+        leaves = frozenset(known)
         placed = placed_of(binding, leaves, ready)
         question = Question(workload, policy, clusters, placed, {}, now, parts.settings.cooldown)
         departures = self._departures(question, key.cluster)
+        caps, look_again = self._caps(key, policy, placed, known, now)
         decision = decide(
             Question(
-                workload, policy, clusters, placed, departures.now, now, parts.settings.cooldown
+                workload,
+                policy,
+                clusters,
+                placed,
+                departures.now,
+                now,
+                parts.settings.cooldown,
+                caps,
             )
         )
         if decision.reason == NO_LEADER and binding is not None and not leaves:
             await self._forget(key, binding)
             return None
         await self._write(key, root, binding, policy, workload, decision, departures)
-        waits = [w for w in (decision.again_after, departures.again_after) if w is not None]
+        asked = (decision.again_after, departures.again_after, look_again)
+        waits = [wait for wait in asked if wait is not None]
         return max(_SOONEST, min(waits)) if waits else None
+
+    def _caps(
+        self,
+        key: RootKey,
+        policy: Policy,
+        placed: Placed,
+        leaves: Mapping[str, KnownLeaf],
+        now: float,
+    ) -> tuple[dict[str, int], float | None]:
+        """Clusters that have no room for all of their replicas. What is being moved is let be."""
+        if policy.strategy != DIVIDED or not policy.rebalances or placed.leaving:
+            return {}, None
+        stuck = {name: leaf.stuck for name, leaf in leaves.items() if leaf.stuck}
+        return self._stuck.caps(key, stuck, placed.clusters, now)
 
     # --- eviction
 
@@ -192,18 +233,26 @@ class WorkloadScheduler:
         if not hasattr(client, "transaction"):
             return False
         made = {**bindings.new_binding(key, root, spec), "status": status}
+        inventory, now = self._parts.inventory, self._parts.clock()
+        kind = self._parts.territory.kind(key.cluster, key.type)
+        leaves = self._first_leaves(key, root, made) if self._first_leaves is not None else None
+        writes = [
+            client.to_create(key.cluster, WORKLOAD_BINDINGS, made),
+            *(client.to_create(key.cluster, EVENTS, event(root, one, now)) for one in told),
+            *(client.to_create(key.cluster, kind, leaf) for leaf, _ in leaves or ()),
+        ]
+        for _, known in leaves or ():
+            inventory.put_leaf(key, known)
         placed = bindings.all_clusters(made)
-        now = self._parts.clock()
+        spec_known = EXPECTED if leaves is not None else ""
+        inventory.put_binding(key, KnownBinding(spec_known, placed))
         try:
-            await client.transaction(
-                [
-                    client.to_create(key.cluster, WORKLOAD_BINDINGS, made),
-                    *(client.to_create(key.cluster, EVENTS, event(root, one, now)) for one in told),
-                ]
-            )
-        except StatusError:
-            return False  # one of them is rejected: each is tried alone
-        self._parts.inventory.put_placed(key, placed)
+            await client.transaction(writes)
+        except StatusError:  # one of them is rejected: each is tried alone
+            inventory.put_binding(key, NO_BINDING)
+            for _, known in leaves or ():
+                inventory.drop_leaf(key, known.cluster)
+            return False
         return True
 
     async def _write_spec(
@@ -248,6 +297,7 @@ class WorkloadScheduler:
 
     async def _forget(self, key: RootKey, binding: Object | None) -> None:
         self._parts.inventory.put_placed(key, frozenset())
+        self._stuck.forget(key)
         if binding is None or meta.is_deleting(binding):
             return
         try:

@@ -54,6 +54,22 @@ class WorkloadSplitter:
             await self._remove(key, kind, cluster)
         return again
 
+    def first_leaves(
+        self, key: RootKey, root: Object, binding: Object
+    ) -> list[tuple[Object, KnownLeaf]] | None:
+        """The leaves of a new Binding, for the scheduler to write together with it. None if
+        something has to be waited for, or noted: then they are made as usual.
+        """
+        parts = self._parts
+        if parts.inventory.followers(key) or parts.inventory.leaves(key):
+            return None
+        rules, placement = parts.rules(key, root), parts.placement(key, root)
+        if ((placement or {}).get("spec") or {}).get("overrides"):
+            return None
+        counts = bindings.shares(binding)
+        rendered = [render_leaf(root, rules, cluster, counts) for cluster, _ in counts]
+        return [(leaf, expected({}, leaf, root)) for leaf in rendered]
+
     async def _make(
         self,
         key: RootKey,

@@ -87,7 +87,8 @@ class Territory:
         if provider == workspace:
             return [one.view for one in registered.values()]
         return [
-            replace(one.view, name=shared_name(provider, name)) for name, one in registered.items()
+            replace(one.view, name=shared_name(provider, name), is_closed=one.view.has_own_syncer)
+            for name, one in registered.items()
         ]
 
     # --- workspaces

@@ -273,6 +273,9 @@ class DownSync:
             if synced.leaves.get(key.key) is None:
                 synced.leaves.note(obj)  # it was assigned again meanwhile
             return None
+        if obj is None and not self._context.hosts(key.cluster):
+            synced.leaves.released.pop(key.key, None)  # its workspace is on another shard now
+            return None
         reason = "unassigned" if obj is not None and uid(obj) == last.uid else "origin gone"
         if not await self._is_gone(synced, last.target, last.uid, reason):
             return self._context.settings.deleting_retry

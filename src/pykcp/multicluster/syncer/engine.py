@@ -36,6 +36,7 @@ from pykcp.multicluster.syncer.types import (
     parse_type,
     served_type,
 )
+from pykcp.multicluster.syncer.unschedulable import UnschedulableReplicas
 from pykcp.multicluster.syncer.up import UpSync
 from pykcp.multicluster.syncer.work import SyncContext, SyncKey, TypeSync
 
@@ -77,6 +78,7 @@ class Syncer:
             downstream.client,
             namespaces,
             metrics or SyncMetrics(),
+            upstream.hosts,
         )
         self._down = DownSync(self._context, self._rediscover)
         self._up = UpSync(self._context)
@@ -157,6 +159,7 @@ class Syncer:
             owner.start_restartable("up", self.up.run)
             owner.start_restartable("sweep", lambda: self._sweep(namespaces.is_synced))
             owner.start_restartable("namespaces-empty", self._remove_namespaces)
+            owner.start_restartable("unschedulable", UnschedulableReplicas(self._context).run)
             try:
                 await asyncio.Event().wait()
             finally:

@@ -36,9 +36,12 @@ class FeedUpstream:
         client: Client,
         feed: ShardFeed,
         consumers: Callable[[str], Iterable[str]] = lambda _: (),
+        hosts: Callable[[str], bool] = lambda _: True,
     ) -> None:
-        """`consumers`: other workspaces that the clusters of a workspace serve."""
-        self.client, self.consumers = client, consumers
+        """`consumers`: other workspaces that the clusters of a workspace serve; `hosts`: whether
+        this shard has a workspace.
+        """
+        self.client, self.consumers, self.hosts = client, consumers, hosts
         self._feed, self._is_listening = feed, False
         self._followers: dict[str, list[FeedFollower]] = {}
 

@@ -93,14 +93,14 @@ class DownstreamNamespaces:
 
     # --- removing
 
-    async def remove_empty(self, used: set[str], grace: float) -> None:
+    async def remove_empty(self, unused: set[str], grace: float) -> None:
         """Delete namespaces of this registration that had no copies for a while.
 
-        `used`: the names of those that objects are assigned to.
+        `unused`: the names of those that no object is assigned to.
         """
         now = time.monotonic()
         for name in list(self._known):
-            if name in used:
+            if name not in unused:
                 self._empty_since.pop(name, None)
             elif now - self._empty_since.setdefault(name, now) >= grace:
                 await self._remove(name)

@@ -26,6 +26,7 @@ from pykcp.multicluster.names import (
     ORIGIN_UID,
     ROOT_UID,
     SYNC_STATE,
+    UNSCHEDULABLE,
     Locator,
 )
 from pykcp.multicluster.syncer.drift import covers, without_volatile
@@ -63,6 +64,8 @@ class Leaf:
     """The generation that its status says was observed."""
     root: str = ""
     """UID of the object that it is a part of."""
+    unschedulable: str = ""
+    """What was noted about replicas that no node takes."""
     reported: tuple[str, str] = ("", "")
     """Hashes of the copy's status that was written last, and of what it became here."""
     reported_at: float = 0.0
@@ -235,6 +238,7 @@ class LeafStore:
             time.monotonic(),
             _observed(status),
             notes.get(ROOT_UID, ""),
+            notes.get(UNSCHEDULABLE, ""),
         )
         if is_same and before is not None:
             leaf.reported, leaf.reported_at = before.reported, before.reported_at

@@ -71,6 +71,11 @@ class Upstream(Protocol):
     ) -> Follower | None:
         """Their objects; None if this connection does not show them."""
 
+    def hosts(self, workspace: str) -> bool:
+        """Whether an object of a workspace that is not found here does not exist: it may be that
+        another server has the whole workspace.
+        """
+
 
 class DownstreamClient(Client, Discovering, Protocol):
     """Verbs and documents of a cluster."""
@@ -124,6 +129,9 @@ class SyncServer:
     ) -> Follower | None:
         """None: an account of one workspace does not see others."""
         return None
+
+    def hosts(self, workspace: str) -> bool:
+        return True
 
     async def readiness(self) -> str:
         """Why the server is not ready; empty if it is."""

@@ -66,6 +66,8 @@ class SyncSettings:
     """For which a namespace without copies is kept."""
     discovery_interval: float = 30.0
     """Between looks for types that the cluster does not serve."""
+    unschedulable_interval: float = 30.0
+    """Between looks for replicas that no node takes."""
     lease_seconds: float = 10.0
     heartbeat_interval: float = 10.0
     capacity_interval: float = 60.0

@@ -1,4 +1,4 @@
-"""What a syncer notes on an object of a workspace (`SYNC_STATE`). Pure."""
+"""What a syncer notes on an object of a workspace (`SYNC_STATE`, `UNSCHEDULABLE`). Pure."""
 
 from __future__ import annotations
 
@@ -35,3 +35,26 @@ def parse_state(text: str) -> SyncState | None:
     if not isinstance(generation, int):
         return None
     return SyncState(generation, str(fields.get("reason") or ""), str(fields.get("error") or ""))
+
+
+@dataclass(frozen=True, slots=True)
+class StuckReplicas:
+    """Replicas that no node of the cluster takes."""
+
+    replicas: int
+    message: str = ""
+
+    def to_json(self) -> str:
+        return orjson.dumps({"replicas": self.replicas, "message": self.message}).decode()
+
+
+def parse_stuck(text: str) -> StuckReplicas | None:
+    """What an annotation says; None if it says nothing."""
+    try:
+        fields = orjson.loads(text)
+        replicas = fields["replicas"]
+    except (orjson.JSONDecodeError, KeyError, TypeError):
+        return None
+    if not isinstance(replicas, int) or replicas <= 0:
+        return None
+    return StuckReplicas(replicas, str(fields.get("message") or ""))

@@ -49,6 +49,8 @@ class Sweeper:
             if leaf is not None and leaf.uid == copy.origin_uid:
                 continue
             key = self.origin(kind, target, copy)
+            if key is not None and not self._context.hosts(key.cluster):
+                continue  # the syncer of another shard looks after it
             if key is None or not await self._down.remove_orphan(synced, target, copy, key):
                 kept += 1
         return kept
@@ -107,12 +109,24 @@ class Sweeper:
             used |= {leaf.target.namespace for leaf in synced.leaves}
             used |= {leaf.target.namespace for leaf in synced.leaves.released.values()}
             used |= {target.namespace for target, _ in synced.copies.items()}
-        unused = set(self._context.namespaces.known()) - used
+        unused = {
+            name
+            for name, locator in self._context.namespaces.known().items()
+            if name not in used and self._is_kept_here(locator)
+        }
         for one in unused:
             if not await self._is_empty(one):
                 used.add(one)
-        await self._context.namespaces.remove_empty(used, self._context.settings.namespace_grace)
+        grace = self._context.settings.namespace_grace
+        await self._context.namespaces.remove_empty(unused - used, grace)
         return bool(unused)
+
+    def _is_kept_here(self, text: str) -> bool:
+        """Whether this syncer decides about a namespace: that of a workspace of another shard is
+        left to the syncer there.
+        """
+        locator = parse_locator(text)
+        return locator is None or self._context.hosts(locator.logical_cluster)
 
     async def _is_empty(self, place: str) -> bool:
         """Whether the namespace has nothing of the synced types, whoever made it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -59,4 +60,6 @@ class SyncContext:
     downstream: DownstreamClient
     namespaces: DownstreamNamespaces
     metrics: SyncMetrics
+    hosts: Callable[[str], bool]
+    """See `Upstream`."""
     types: dict[TypeName, TypeSync] = field(default_factory=dict)

@@ -25,6 +25,7 @@ from pykcp.clients.interface import Client
 from pykcp.machinery.kcp.clusters import ROOT
 from pykcp.machinery.labels import parse
 from pykcp.machinery.meta import annotations as annotations_of
+from pykcp.machinery.object_keys import ObjectKey
 from pykcp.machinery.resources import API_BINDINGS, NAMESPACES, SECRETS
 from pykcp.machinery.status import ServiceUnavailable, StatusError
 from pykcp.multicluster.clusters.connection import (
@@ -35,12 +36,14 @@ from pykcp.multicluster.clusters.connection import (
     parse_kubeconfig,
     resolve_any,
 )
+from pykcp.multicluster.elsewhere import ClustersElsewhere, NoOtherShards
 from pykcp.multicluster.names import (
     CLUSTER_LABEL,
     CLUSTERS,
     DOWNSTREAM_CLUSTER,
     NAMESPACE_LOCATOR,
     Locator,
+    home_shard,
     parse_locator,
     short_hash,
 )
@@ -166,26 +169,36 @@ class WorkspaceClusters:
         has_clusters: Callable[[str], bool],
         resolve: Resolve = resolve_any,
         tunnel: Callable[[str], HttpClient | None] = lambda _: None,
+        elsewhere: ClustersElsewhere | None = None,
     ) -> None:
         """`has_clusters`: whether a logical cluster of this shard has Cluster objects; `tunnel`:
-        connections that the syncer of a Cluster opened, by the UID of the Cluster.
+        connections that the syncer of a Cluster opened, by the UID of the Cluster; `elsewhere`:
+        Clusters of other shards.
         """
         self._client, self._has_clusters, self._resolve = client, has_clusters, resolve
-        self._tunnel = tunnel
+        self._tunnel, self._elsewhere = tunnel, elsewhere or NoOtherShards()
         self._clients: BoundedCache[tuple[str, str], ClusterClient] = BoundedCache(
             "multicluster_pods", _CONNECTIONS
         )
 
     async def reach(self, cluster: str) -> Sequence[ReachedCluster]:
         """The clusters of a workspace, and of those whose APIs it binds."""
-        providers = {
-            one for one in (cluster, *await self._bound(cluster)) if self._has_clusters(one)
-        }
-        listed = [await self._client.list(one, CLUSTERS) for one in sorted(providers)]
-        found = await asyncio.gather(
-            *(self._connect(one, cluster) for clusters in listed for one in clusters)
-        )
+        near, far = list[Object](), list[Object]()
+        for provider in sorted({cluster, *await self._bound(cluster)}):
+            if self._has_clusters(provider):
+                near += await self._client.list(provider, CLUSTERS)
+            else:
+                far += self._elsewhere.all(provider)
+        found = await asyncio.gather(*(self._connect(one, cluster) for one in near))
+        found += [self._through_its_shard(one, cluster) for one in far]
         return [one for one in found if one is not None]
+
+    async def find(self, key: ObjectKey, uid: str) -> ClusterClient | None:
+        """A client for one cluster of this shard; None if there is no way to it."""
+        cluster = await self._client.get(key.cluster, CLUSTERS, key.name)
+        if cluster is None or cluster["metadata"]["uid"] != uid:
+            return None
+        return await self._client_of(cluster)
 
     async def _bound(self, cluster: str) -> set[str]:
         """Workspaces whose APIs a workspace binds; those of root are bound by all."""
@@ -196,13 +209,29 @@ class WorkspaceClusters:
         return found - {"", ROOT}
 
     async def _connect(self, cluster: Object, workspace: str) -> ReachedCluster | None:
+        client = await self._client_of(cluster)
+        if client is None:
+            return None
+        return ReachedCluster(Registration.of(cluster), client, workspace)
+
+    def _through_its_shard(self, cluster: Object, workspace: str) -> ReachedCluster | None:
+        """Credentials stay where the Cluster is: its shard passes requests on."""
+        registration = Registration.of(cluster)
+        key = (registration.uid, home_shard(cluster))
+        client = self._clients.get(key)
+        if client is None:
+            try:
+                client = self._clients.put(key, self._elsewhere.open(cluster))
+            except StatusError:
+                return None  # its shard is not known here yet
+        return ReachedCluster(registration, client, workspace)
+
+    async def _client_of(self, cluster: Object) -> ClusterClient | None:
         registration = Registration.of(cluster)
         text = await self._kubeconfig(registration.workspace, cluster.get("spec") or {})
         if not text:
             http = self._tunnel(registration.uid)
-            if http is None:
-                return None
-            return ReachedCluster(registration, ClusterClient(http, ""), workspace)
+            return None if http is None else ClusterClient(http, "")
         key = (registration.uid, sha256(text.encode()).hexdigest())
         client = self._clients.get(key)
         if client is None:
@@ -212,7 +241,8 @@ class WorkspaceClusters:
             except (InvalidKubeconfig, SendFailed):
                 return None  # a condition of the Cluster says why
             client = self._clients.put(key, client)
-        return ReachedCluster(registration, client, workspace)
+        client.identity = (cluster.get("status") or {}).get("uid") or ""
+        return client
 
     async def _kubeconfig(self, workspace: str, spec: Object) -> str:
         reference = spec.get("kubeconfigSecretRef")

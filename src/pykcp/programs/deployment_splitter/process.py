@@ -1,16 +1,16 @@
-"""The life of `deployment-splitter`: places the workloads of one workspace on its clusters."""
+"""The life of `deployment-splitter`: places workloads on the clusters that serve their workspaces."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
 from pykcp.aio.owner import TaskOwner
-from pykcp.clients.credential_files import CredentialError
 from pykcp.clients.kubeconfig import load_endpoint
+from pykcp.clients.remote.client import identities_of_root
 from pykcp.clients.remote.connect import client_of
-from pykcp.clients.remote.feed import RemoteFeed
 from pykcp.clients.remote.paths import cluster_of
 from pykcp.multicluster.splitting.engine import Splitting
+from pykcp.programs.deployment_splitter.feeds import ALL, WorkloadFeed
 from pykcp.programs.deployment_splitter.settings import SplitterProgramSettings
 from pykcp.programs.kit.run import run_program
 
@@ -35,11 +35,15 @@ class running_splitter:  # noqa: N801  # a context, as those of other programs
     async def __aenter__(self) -> None:
         options = self._settings.workspace
         endpoint = load_endpoint(options.kubeconfig, options.context)
-        self._workspace = options.workspace or cluster_of(endpoint.url)
-        if not self._workspace:
-            raise CredentialError("--workspace: the kubeconfig names no logical cluster")
+        self._workspace = options.workspace or cluster_of(endpoint.url) or ALL
         self._client = client_of(endpoint, MANAGER, timeout=_REQUEST_SECONDS)
-        feed = RemoteFeed(self._client, self._workspace)
+        if self._workspace == ALL:  # kinds of exports are named with their identities there
+            identities = await identities_of_root(self._client)
+            self._client.http.close()
+            self._client = client_of(
+                endpoint, MANAGER, identities=identities, timeout=_REQUEST_SECONDS
+            )
+        feed = WorkloadFeed(self._client, self._workspace)
         splitting = Splitting(
             feed.lister, self._client, self._settings.splitting.splitter_settings()
         )
@@ -54,4 +58,5 @@ class running_splitter:  # noqa: N801  # a context, as those of other programs
         self._client.http.close()
 
     def announcement(self) -> Iterator[str]:
-        yield f"placing the workloads of {self._workspace}"
+        where = "all workspaces" if self._workspace == ALL else self._workspace
+        yield f"placing the workloads of {where}"

@@ -19,7 +19,9 @@ class WorkspaceOptions(OptionGroup):
     kubeconfig: str = option("Kubeconfig of the control plane.", "")
     context: str = option("Context of that kubeconfig; its current one if empty.", "")
     workspace: str = option(
-        "Logical cluster of the workloads; that of the kubeconfig's address if empty.", ""
+        "Logical cluster of the workloads, * for those of all that are served by Clusters; that of the "
+        "kubeconfig's address if empty, and all if it names none.",
+        "",
     )
 
     def problems(self) -> Iterator[str]:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from pykcp.controllers.cache.replication_plan import (
+    DELETION_ANNOTATION,
     ORIGINAL_UID,
     ORIGINAL_VERSION,
     SHARD_ANNOTATION,
@@ -14,12 +15,14 @@ from pykcp.controllers.cache.replication_plan import (
     belongs,
     copy_of,
     plan,
+    public_form,
 )
 from pykcp.machinery.kcp.replicate_marks import ANNOTATION
 from pykcp.machinery.resources import (
     API_EXPORTS,
     CLUSTER_ROLES,
     LOGICAL_CLUSTERS,
+    WORKLOAD_CLUSTERS,
     GroupVersionResource,
 )
 
@@ -121,3 +124,21 @@ def test_belongs(
     expected: bool,
 ) -> None:
     assert belongs(kind, cluster, local, in_marked=in_marked) is expected
+
+
+def test_clusters_are_published_without_credentials_and_reports() -> None:
+    cluster = obj(
+        metadata={"managedFields": [{}], **LEAVING, "finalizers": ["f"]},
+        spec={"kubeconfig": "secret", "kubeconfigSecretRef": {"name": "s"}, "mode": "Push"},
+        status={"lastSyncerHeartbeatTime": "now", "syncer": {}, "uid": "u"},
+    )
+    shown = public_form(WORKLOAD_CLUSTERS, cluster)
+    assert shown["spec"] == {"mode": "Push"}
+    assert shown["status"] == {"uid": "u"}
+    assert "managedFields" not in shown["metadata"]
+    # Other shards have to know that it is being deleted while it still exists.
+    assert shown["metadata"]["annotations"][DELETION_ANNOTATION] == LEAVING["deletionTimestamp"]
+    assert plan(shown, copied(obj()), "root").action is CopyAction.UPDATE
+    assert belongs(WORKLOAD_CLUSTERS, "c", cluster, in_marked=True)
+    assert not belongs(WORKLOAD_CLUSTERS, "c", cluster, in_marked=False)
+    assert public_form(API_EXPORTS, cluster) is cluster

@@ -33,6 +33,12 @@ class SplittingOptions(OptionGroup):
         check=not_negative,
     )
 
+    unschedulable_toleration: float = option(
+        "Time for which replicas may find no node in their cluster before they are placed on another one; 0: for ever.",
+        300.0,
+        check=not_negative,
+    )
+
     def splitter_settings(self) -> SplitterSettings:
         # Imported late: most servers have no clusters.
         from pykcp.multicluster.splitting.parts import SplitterSettings
@@ -40,6 +46,7 @@ class SplittingOptions(OptionGroup):
         return SplitterSettings(
             toleration=self.eviction_toleration,
             cooldown=self.rebalance_cooldown,
+            stuck_toleration=self.unschedulable_toleration,
             evictions_per_second=self.evictions_per_second,
             evictions_per_cluster=self.cluster_evictions_per_second,
         )

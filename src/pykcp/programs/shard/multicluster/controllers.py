@@ -8,28 +8,38 @@ from typing import TYPE_CHECKING
 
 from pykcp.aio.imports import import_aside
 from pykcp.aio.owner import TaskOwner
-from pykcp.clients.interface import Change, Lister, ShardFeed
+from pykcp.caching import BoundedCache
+from pykcp.clients.interface import Change, ShardFeed
 from pykcp.clients.outbound import Outbound
 from pykcp.controllers.runtime.controller import Controller
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.controllers.runtime.shard_client import ShardClient
 from pykcp.machinery.kcp.clusters import ROOT
 from pykcp.machinery.kcp.hashes import export_label_value
-from pykcp.machinery.resources import API_BINDINGS, API_EXPORTS
+from pykcp.machinery.resources import API_BINDINGS, API_EXPORTS, LOGICAL_CLUSTERS
 from pykcp.observe.metrics import Registry
-from pykcp.programs.shard.multicluster.known import CLUSTERS, allowed_addresses
+from pykcp.programs.shard.multicluster.known import (
+    CLUSTERS,
+    ShardsWithClusters,
+    allowed_addresses,
+    providers_of,
+)
 from pykcp.registry.indexes.apis import bindings_of
+from pykcp.registry.local_lister import LocalLister
 from pykcp.server.large.worker_calls import compute
 from pykcp.workers.pool import WorkerPool
 
 if TYPE_CHECKING:
     from pykcp.multicluster.all import MulticlusterControllers
     from pykcp.multicluster.clusters.settings import ClusterSettings
+    from pykcp.multicluster.elsewhere import ClustersElsewhere
     from pykcp.multicluster.splitting.parts import SplitterSettings
 
 _NAME = "multicluster"
-
-
+_LOGICAL_CLUSTER = "cluster"
+"""The name of every LogicalCluster."""
+_DELETION = b'"deletionTimestamp"'
+_KEEP = 4096
 _ACCOUNT = "system:kcp:controller:{}"
 
 
@@ -71,7 +81,7 @@ class MulticlusterOnDemand:
 
     def __init__(
         self,
-        lister: Lister,
+        lister: LocalLister,
         make_client: Callable[[str], ShardClient],
         syncer_client: Callable[[str], ShardClient],
         egress: Outbound,
@@ -80,8 +90,11 @@ class MulticlusterOnDemand:
         metrics: ControllerMetrics,
         registry: Registry,
         workers: WorkerPool | None,
+        others: ShardsWithClusters | None,
     ) -> None:
-        self._workers = workers
+        """`others`: None if there are no other shards."""
+        self._workers, self._others = workers, others
+        self._deleted: BoundedCache[str, bool] = BoundedCache("deleted_workspaces", _KEEP)
         self._lister, self._make_client, self._egress = lister, make_client, egress
         self._syncer_client = syncer_client
         self._settings, self._metrics, self._registry = settings, metrics, registry
@@ -93,33 +106,67 @@ class MulticlusterOnDemand:
         self._feed = feed
         feed.on(CLUSTERS, self._on_cluster)
         feed.at_start(self._resume)
+        if self._others is not None:
+            feed.on(API_BINDINGS, self._on_binding)
+            feed.on(LOGICAL_CLUSTERS, self._on_logical_cluster)
+            self._others.follow(self._on_cluster_elsewhere)
 
     def _on_cluster(self, _: Change) -> None:
         if not self.controller.is_started:
             self.controller.add(_NAME)
 
+    def _on_cluster_elsewhere(self, workspace: str, _: str) -> None:
+        if not self.controller.is_started and self._consumers(workspace):
+            self.controller.add(_NAME)
+
+    def _on_binding(self, change: Change) -> None:
+        if not self.controller.is_started and self._is_served_from_elsewhere(change.cluster):
+            self.controller.add(_NAME)
+
+    def _is_served_from_elsewhere(self, workspace: str) -> bool:
+        others = self._others
+        if others is None or not others.have_clusters():
+            return False
+        return any(map(others.have_clusters, providers_of(self._lister, workspace)))
+
+    def _on_logical_cluster(self, change: Change) -> None:
+        if change.deleted and _DELETION in change.value:  # otherwise it moved to another shard
+            self._deleted.put(change.cluster, True)
+
     async def _resume(self) -> None:
-        if self._lister.keys(CLUSTERS, limit=1):
+        providers = self._others.workspaces() if self._others is not None else ()
+        if self._lister.keys(CLUSTERS, limit=1) or any(map(self._consumers, providers)):
             self.controller.add(_NAME)
 
     def _made(self) -> MulticlusterControllers:
         from pykcp.multicluster.all import MulticlusterControllers, MulticlusterParts
+        from pykcp.multicluster.clusters.consumed import ConsumedClusters
         from pykcp.multicluster.clusters.pushing import PushSyncers
         from pykcp.multicluster.computing import compute_here
+        from pykcp.multicluster.elsewhere import NoOtherShards
         from pykcp.multicluster.syncer.feed import FeedUpstream
         from pykcp.multicluster.syncer.metrics import SyncMetrics
 
         assert self._feed is not None
         client = self._syncer_client(_ACCOUNT.format("syncer"))
-        upstream = FeedUpstream(client, self._feed, self._consumers)
+        upstream = FeedUpstream(client, self._feed, self._consumers, self._hosts)
+        settings, metrics = self._settings(), SyncMetrics(self._registry)
+        elsewhere: ClustersElsewhere = NoOtherShards()
+        consumed = None
+        if self._others is not None:
+            elsewhere = self._others.clusters(self._lister)
+            consumed = ConsumedClusters(elsewhere, upstream, settings.mode, metrics, self._metrics)
         return MulticlusterControllers(
             MulticlusterParts(
                 feed=self._feed,
                 lister=self._lister,
                 client=self._account,
-                settings=self._settings(),
+                settings=settings,
                 splitting=self._splitting(),
-                make_syncer=PushSyncers(upstream, metrics=SyncMetrics(self._registry)),
+                make_syncer=PushSyncers(upstream, metrics=metrics),
+                consumers=self._consumers,
+                elsewhere=elsewhere,
+                consumed=consumed,
                 resolve=self._resolve,
                 compute=partial(compute, self._workers) if self._workers else compute_here,
                 metrics=self._metrics,
@@ -127,16 +174,25 @@ class MulticlusterOnDemand:
         )
 
     def _consumers(self, workspace: str) -> set[str]:
-        """Workspaces that bind an API of a workspace; those of root are bound by all."""
+        """Workspaces of this shard that bind an API of one; those of root are bound by all."""
         if workspace == ROOT:
             return set()
+        exports = [export.name for export in self._lister.keys(API_EXPORTS, workspace)]
+        if not exports and self._others is not None:
+            exports = self._others.exports(workspace)
         return {
             ref.cluster
-            for export in self._lister.keys(API_EXPORTS, workspace)
+            for export in exports
             for ref in self._lister.find(
-                bindings_of(export_label_value(workspace, export.name)), API_BINDINGS
+                bindings_of(export_label_value(workspace, export)), API_BINDINGS
             )
         }
+
+    def _hosts(self, workspace: str) -> bool:
+        """Whether a workspace is, or was until its deletion, on this shard."""
+        if self._others is None or workspace in self._deleted:
+            return True
+        return self._lister.has(workspace, LOGICAL_CLUSTERS, _LOGICAL_CLUSTER)
 
     def _account(self, name: str) -> ShardClient:
         return self._make_client(_ACCOUNT.format(name))

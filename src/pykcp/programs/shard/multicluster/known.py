@@ -2,13 +2,58 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
 from pykcp.clients.errors import SendFailed
 from pykcp.clients.interface import Lister
 from pykcp.clients.outbound import Outbound, Tenant
-from pykcp.machinery.kcp.clusters import ROOT
-from pykcp.machinery.resources import API_BINDINGS, GroupVersionResource
+from pykcp.machinery import meta
+from pykcp.machinery.kcp.clusters import ROOT, WILDCARD
+from pykcp.machinery.resources import API_BINDINGS, API_EXPORTS, WORKLOAD_CLUSTERS
+from pykcp.registry.lookup import ObjectLookup, Replica
 
-CLUSTERS = GroupVersionResource("workload.kcp.dev", "v1alpha1", "clusters")
+if TYPE_CHECKING:
+    from pykcp.clients.peers import Peers
+    from pykcp.programs.shard.multicluster.elsewhere import PublishedClusters
+    from pykcp.registry.local_lister import LocalLister
+
+CLUSTERS = WORKLOAD_CLUSTERS
+
+
+class ShardsWithClusters:
+    """Clusters that other shards published."""
+
+    def __init__(self, replica: Replica, peers: Peers) -> None:
+        self._replica, self._peers = replica, peers
+
+    def have_clusters(self, workspace: str = WILDCARD) -> bool:
+        return any(True for _ in self._replica.all(CLUSTERS, workspace))
+
+    def workspaces(self) -> set[str]:
+        """Those that the Clusters are of."""
+        found = self._replica.all(CLUSTERS)
+        return {meta.annotation(one, meta.CLUSTER_ANNOTATION) for one in found}
+
+    def exports(self, workspace: str) -> list[str]:
+        """The names of the APIExports of a workspace."""
+        return [meta.name(one) for one in self._replica.all(API_EXPORTS, workspace)]
+
+    def follow(self, changed: Callable[[str, str], None]) -> None:
+        """Call this with the workspace and the name of every one that changes."""
+        self._replica.follow(CLUSTERS, changed)
+
+    def clusters(self, lister: LocalLister) -> PublishedClusters:
+        from pykcp.programs.shard.multicluster.elsewhere import PublishedClusters
+
+        return PublishedClusters(self._replica, self._peers, lister)
+
+
+def shards_with_clusters(lookup: ObjectLookup, peers: Peers | None) -> ShardsWithClusters | None:
+    """None if there are none."""
+    if peers is None or lookup.replica is None:
+        return None
+    return ShardsWithClusters(lookup.replica, peers)
 
 
 def has_clusters(lister: Lister, cluster: str) -> bool:

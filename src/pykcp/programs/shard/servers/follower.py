@@ -75,7 +75,9 @@ class running_follower(running_shard):  # noqa: N801  # a context, as the shard
         return Credentials(self._settings, self._start_values.tokens)
 
     def _application(self, shard: Shard) -> Application:
-        return FollowerRequests(shard.views.front, self._followed, self._writer)
+        return FollowerRequests(
+            shard.views.front, self._followed, self._writer, shard.api.pods.has_clusters
+        )
 
     async def _listen(self, shard: Shard) -> None:
         self._listener.open(self._counts.note_open)

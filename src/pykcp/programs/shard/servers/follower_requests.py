@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import socket
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -33,6 +33,7 @@ from pykcp.wire.settings import ClientSettings
 _READS = frozenset(("GET", "HEAD"))
 _ANSWERED = re.compile(r"(?:/clusters/[^/]+)?/(?:apis?|openapi)(?:/|$)").match
 """Paths whose reads need nothing but the store."""
+_PODS = re.compile(r"/pods(?:/|$)").search
 _OPERATOR = Tenant("")
 _STREAMS = 100_000
 _ORIGIN = "http://writer"
@@ -58,9 +59,17 @@ class FollowerRequests:
     """The application of a follower."""
 
     def __init__(
-        self, front: Application, stores: Sequence[FollowingStore], writer: WriterConnections
+        self,
+        front: Application,
+        stores: Sequence[FollowingStore],
+        writer: WriterConnections,
+        has_placed_pods: Callable[[], bool],
     ) -> None:
+        """`has_placed_pods`: whether pods of some workspaces run in clusters: the writer has the
+        connections to those.
+        """
         self._front, self._stores = front, tuple(stores)
+        self._has_placed_pods = has_placed_pods
         self._names = PeerNames()
         self._forwarder = Forwarder(writer, Trust.of_files(""))
 
@@ -74,7 +83,9 @@ class FollowerRequests:
         request = exchange.request
         if request.truncated:  # it is rejected whatever it asks for
             return self._front.handle(exchange)
-        if not is_answered_here(request):
+        if not is_answered_here(request) or (
+            _PODS(request.path) is not None and self._has_placed_pods()
+        ):
             return self._hand_over(exchange)
         names_revision = "resourceVersion" in request.query
         for store in self._stores:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from pykcp.admission.plugins.resource_quota import Quotas
 from pykcp.aio.owner import describe
 from pykcp.programs.shard.admission import install_admission
+from pykcp.programs.shard.multicluster.known import shards_with_clusters
 from pykcp.programs.shard.multicluster.pods import PodsOnDemand
 from pykcp.programs.shard.multicluster.tunnels import TunnelsOnDemand
 from pykcp.programs.shard.serving import make_audit, make_flow_control
@@ -54,6 +55,7 @@ class ApiStage:
     audit: AuditTrail | None
     tunnels: TunnelsOnDemand
     """Connections that syncers of Clusters opened."""
+    pods: PodsOnDemand
 
 
 def build_api(
@@ -65,14 +67,16 @@ def build_api(
     flow = make_flow_control(base.settings, base.metrics)
     shared = SharedParts(access.authentication, RequestMetrics(base.metrics), flow, audit)
     services, tunnels = ServiceRoutes(), TunnelsOnDemand()
+    pods = PodsOnDemand(
+        LocalLister(stores.store, catalog.directory),
+        catalog.client,
+        base.egress.mounts,
+        tunnels,
+        shards_with_clusters(catalog.lookup, catalog.peers),
+    )
     verbs = StoredVerbs(
         Answered(access.authentication, access.authorizer, base.credentials.policy, catalog.client),
-        PodsOnDemand(
-            LocalLister(stores.store, catalog.directory),
-            catalog.client,
-            base.egress.mounts,
-            tunnels,
-        ).find,
+        pods.find,
     )
     clusters = ClusterResolver(
         access.clusters,
@@ -94,7 +98,7 @@ def build_api(
         Dispatcher(catalog.directory, paths, verbs, authorization, remote, plain).handle,
     )
     trail = audit.trail if audit is not None else None
-    return ApiStage(server, services, shared, clusters, verbs, remote, quotas, trail, tunnels)
+    return ApiStage(server, services, shared, clusters, verbs, remote, quotas, trail, tunnels, pods)
 
 
 def _mounts(base: Foundation, access: AccessStage) -> MountProxy:

@@ -12,6 +12,7 @@ from pykcp.controllers.runtime.manager import ControllerSet, join
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.controllers.runtime.parts import ControllerParts
 from pykcp.programs.shard.multicluster.controllers import MulticlusterOnDemand
+from pykcp.programs.shard.multicluster.known import shards_with_clusters
 from pykcp.programs.shard.stages.api import ApiStage
 from pykcp.programs.shard.stages.catalog import CatalogStage
 from pykcp.programs.shard.stages.foundation import Foundation
@@ -76,6 +77,7 @@ def build_controllers(
                 metrics,
                 base.metrics,
                 base.workers,
+                shards_with_clusters(catalog.lookup, catalog.peers),
             )
         )
     return join(LogFeed(stores.store), followers)
