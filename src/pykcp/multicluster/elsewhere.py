@@ -11,14 +11,25 @@ from typing import Protocol
 
 from pykcp.clients.interface import Client
 from pykcp.machinery import meta
+from pykcp.machinery.kcp.clusters import ROOT
 from pykcp.machinery.object_keys import ObjectKey
 from pykcp.machinery.status import ServiceUnavailable
 from pykcp.multicluster.clusters.connection import ClusterClient
+from pykcp.multicluster.names import EXPORT
 from pykcp.types import Object
 
 
 def key_of(cluster: Object) -> ObjectKey:
     return ObjectKey(meta.annotation(cluster, meta.CLUSTER_ANNOTATION), "", meta.name(cluster))
+
+
+def provider_of(binding: Object) -> str:
+    """The logical cluster whose clusters an APIBinding may bring; kcp's own exports bring none."""
+    reference = ((binding.get("spec") or {}).get("reference") or {}).get("export") or {}
+    if reference.get("name") == EXPORT:
+        return ""
+    found: str = (binding.get("status") or {}).get("apiExportClusterName") or ""
+    return "" if found == ROOT else found
 
 
 class ClustersElsewhere(Protocol):

@@ -10,6 +10,8 @@ from __future__ import annotations
 import asyncio
 import logging
 
+import orjson
+
 from pykcp.aio.owner import TaskOwner, spawn
 from pykcp.clients.interface import Change, Feed
 from pykcp.controllers.runtime.controller import Controller
@@ -22,7 +24,7 @@ from pykcp.multicluster.clusters import report
 from pykcp.multicluster.clusters.connection import ClusterClient
 from pykcp.multicluster.clusters.sessions import fingerprint
 from pykcp.multicluster.clusters.settings import PUSH
-from pykcp.multicluster.elsewhere import ClustersElsewhere, key_of
+from pykcp.multicluster.elsewhere import ClustersElsewhere, key_of, provider_of
 from pykcp.multicluster.names import home_shard
 from pykcp.multicluster.syncer.engine import Syncer
 from pykcp.multicluster.syncer.metrics import SyncMetrics
@@ -79,9 +81,10 @@ class ConsumedClusters:
         for cluster in self._elsewhere.all():
             self.controller.add(key_of(cluster))
 
-    def _on_binding(self, _: Change) -> None:
-        """Few Clusters are published, and of those few wait for their first consumer."""
-        for cluster in self._elsewhere.all():
+    def _on_binding(self, change: Change) -> None:
+        """A workspace may be the first one of this shard that some Clusters serve."""
+        provider = provider_of(orjson.loads(change.value))
+        for cluster in self._elsewhere.all(provider) if provider else ():
             key = key_of(cluster)
             if key not in self._sessions:
                 self.controller.add(key)

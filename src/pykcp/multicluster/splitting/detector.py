@@ -17,12 +17,11 @@ from pykcp.machinery import meta
 from pykcp.machinery.object_keys import ObjectKey
 from pykcp.machinery.resources import API_BINDINGS, GroupVersionResource
 from pykcp.machinery.status import NotFound
-from pykcp.multicluster.elsewhere import key_of
+from pykcp.multicluster.elsewhere import key_of, provider_of
 from pykcp.multicluster.interpreter.dependencies import relations
 from pykcp.multicluster.names import (
     CLUSTER_LABEL,
     CLUSTERS,
-    EXPORT,
     NEGOTIATED,
     PLACEMENTS,
     WORKLOAD_BINDINGS,
@@ -277,15 +276,6 @@ def _ignore(_: Change) -> None:
 
 def _object_of(change: Change) -> Object | None:
     return None if change.deleted else orjson.loads(change.value)
-
-
-def provider_of(binding: Object) -> str:
-    """The logical cluster whose clusters an APIBinding may bring; kcp's own exports bring none."""
-    reference = ((binding.get("spec") or {}).get("reference") or {}).get("export") or {}
-    if reference.get("name") == EXPORT:
-        return ""
-    found: str = (binding.get("status") or {}).get("apiExportClusterName") or ""
-    return "" if found == "root" else found
 
 
 def _root_key(type_name: str, cluster: str, leaf: Object) -> RootKey:

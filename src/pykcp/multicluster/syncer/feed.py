@@ -20,6 +20,7 @@ from pykcp.machinery.object_keys import ObjectKey, resource_id
 from pykcp.machinery.resources import API_BINDINGS, GroupVersionResource
 from pykcp.machinery.status import NotFound, StatusError
 from pykcp.machinery.terms import label_term
+from pykcp.multicluster.elsewhere import provider_of
 from pykcp.multicluster.syncer.servers import LeafHolder
 from pykcp.types import Object
 
@@ -75,9 +76,10 @@ class FeedUpstream:
         if not self._followers:
             return
         if change.resource.startswith(_BINDINGS):
-            for followers in self._followers.values():
+            provider = provider_of(orjson.loads(change.value))
+            for followers in self._followers.values() if provider else ():
                 for one in followers:
-                    one.bindings_changed()
+                    one.bound(provider)
         for follower in self._followers.get(change.resource.partition(":")[0], ()):
             follower.heard(change)
 
@@ -113,8 +115,8 @@ class FeedFollower:
     def _is_within(self, change: Change) -> bool:
         return change.cluster == self._cluster
 
-    def bindings_changed(self) -> None:
-        """Some workspace has other APIs."""
+    def bound(self, provider: str) -> None:
+        """Some workspace binds an API of this one."""
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -197,8 +199,8 @@ class ConsumerFollower(FeedFollower):
     def _consumers(self) -> set[str]:
         return set(self._upstream.consumers(self._cluster)) - {self._cluster}
 
-    def bindings_changed(self) -> None:
-        if self._consumers() - self._workspaces:
+    def bound(self, provider: str) -> None:
+        if provider == self._cluster and self._consumers() - self._workspaces:
             self.is_synced.clear()
             self._wake.set()
 
