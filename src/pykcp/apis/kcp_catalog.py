@@ -26,6 +26,7 @@ installation to the next: so the objects of tenancy and the like are always foun
 VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 STATUS_VERBS = ("get", "patch", "update")
 
+WORKLOAD_GROUP = "workload.kcp.dev"
 AGE = ("Age", "date", ".metadata.creationTimestamp")
 READY = ("Ready", "string", '.status.conditions[?(@.type=="Ready")].status')
 
@@ -46,7 +47,7 @@ def _version(
     return ResourceVersion.lazy(
         name,
         _schema(path, kind),
-        lambda: custom_columns(asked),
+        lambda: custom_columns(asked, joins=group == WORKLOAD_GROUP),
         load_list_schema=_schema(path, f"{kind}List"),
         subresources=(Subresource("status", kind, STATUS_VERBS),) if status else (),
     )
@@ -299,7 +300,7 @@ def _move_plan() -> ResourceDefinition:
 
 
 def _workload() -> tuple[ResourceDefinition, ...]:
-    group, types = "workload.kcp.dev", "apiresource.kcp.dev"
+    group, types = WORKLOAD_GROUP, "apiresource.kcp.dev"
     bound: dict[str, Any] = {"origin": BOUND_CRDS}
     clusters = (
         ("Location", "string", ".metadata.name"),

@@ -40,11 +40,12 @@ def shard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
         yield process
 
 
-def _least_rights(shard: ServerProcess, folder: pathlib.Path) -> pathlib.Path:
+def _least_rights(
+    shard: ServerProcess, workspace: TestClient, folder: pathlib.Path
+) -> pathlib.Path:
     """A kubeconfig of a user with the role that the documentation shows, and no other."""
     role = yaml.safe_load(PAGE.read_text().partition("```yaml\n")[2].partition("```")[0])
-    admin = shard.client(cluster="system:admin")
-    assert admin.post(f"{RBAC}/clusterroles", role).status == 201
+    assert workspace.post(f"{RBAC}/clusterroles", role).status == 201
     binding = {
         "metadata": {"name": USER},
         "roleRef": {
@@ -54,16 +55,16 @@ def _least_rights(shard: ServerProcess, folder: pathlib.Path) -> pathlib.Path:
         },
         "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": USER}],
     }
-    assert admin.post(f"{RBAC}/clusterrolebindings", binding).status == 201
+    assert workspace.post(f"{RBAC}/clusterrolebindings", binding).status == 201
     return write_kubeconfig(folder / "kubeconfig", replace(shard.client().access, token=TOKEN))
 
 
 def test_it_does_the_same_from_outside(
     shard: ServerProcess, physical: PhysicalCluster, tmp_path: pathlib.Path
 ) -> None:
-    kubeconfig = _least_rights(shard, tmp_path)
     workspace: TestClient = make_cluster(shard, "tenant")
     bind_workload(workspace)
+    kubeconfig = _least_rights(shard, workspace, tmp_path)
     obj = cluster_object(
         "east",
         kubeconfig=physical.kubeconfig_text(),
@@ -73,7 +74,7 @@ def test_it_does_the_same_from_outside(
     log = tmp_path / "log"
     words = [
         sys.executable, "-m", "pykcp.cli.cluster_controller", f"--kubeconfig={kubeconfig}",
-        "--push-mode", "--cluster-probe-interval=500ms",
+        "--workspace=tenant", "--push-mode", "--cluster-probe-interval=500ms",
     ]  # fmt: skip
     with log.open("wb") as out:
         process = subprocess.Popen(words, stdout=out, stderr=out, env=environment())

@@ -9,6 +9,7 @@ from pykcp.multicluster.clusters.connection import open_client
 from pykcp.multicluster.syncer.render import CopyName
 from pykcp.multicluster.syncer.state import StuckReplicas
 from pykcp.multicluster.syncer.unschedulable import stuck_replicas
+from pykcp.testing.client import eventually
 from pykcp.testing.multicluster.downstream import PhysicalCluster
 from pykcp.types import Object
 
@@ -19,11 +20,14 @@ PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 def test_only_pods_without_a_node_count(physical: PhysicalCluster) -> None:
     client = physical.client
     assert client.post("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}}).status == 201
+    made = client.post(f"/apis/apps/v1/namespaces/{NAMESPACE}/replicasets", _replica_set())
+    assert made.status == 201, made
+    uid = made.json["metadata"]["uid"]
     stuck = _condition("False", "Unschedulable", "0/3 nodes are available: 3 Insufficient cpu.")
-    _pod(physical, "one", "Pending", stuck)
-    _pod(physical, "two", "Pending", stuck)
-    _pod(physical, "pulling", "Pending", _condition("True", "", ""))
-    _pod(physical, "failing", "Running", _condition("True", "", ""))
+    _pod(physical, "one", uid, "Pending", stuck)
+    _pod(physical, "two", uid, "Pending", stuck)
+    _pod(physical, "pulling", uid, "Pending", _condition("True", "", ""))
+    _pod(physical, "failing", uid, "Running", _condition("True", "", ""))
     found = asyncio.run(_look(physical))
     expected = StuckReplicas(2, "0/3 nodes are available: 3 Insufficient cpu.")
     mine = {key: value for key, value in found.items() if key[1].namespace == NAMESPACE}
@@ -37,12 +41,31 @@ def _condition(status: str, reason: str, message: str) -> Object:
     return {"type": "PodScheduled", "status": status, "reason": reason, "message": message}
 
 
-def _pod(physical: PhysicalCluster, name: str, phase: str, condition: Object) -> None:
+def _replica_set() -> Object:
+    marks = {"app": "web"}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "metadata": {"name": "web-5d4f"},
+        "spec": {
+            "replicas": 4,
+            "selector": {"matchLabels": marks},
+            "template": {
+                "metadata": {"labels": marks},
+                "spec": {"containers": [{"name": "main", "image": "nginx"}]},
+            },
+        },
+    }
+
+
+def _pod(
+    physical: PhysicalCluster, name: str, owner_uid: str, phase: str, condition: Object
+) -> None:
     owner = {
         "apiVersion": "apps/v1",
         "kind": "ReplicaSet",
         "name": "web-5d4f",
-        "uid": "11111111-1111-1111-1111-111111111111",
+        "uid": owner_uid,
         "controller": True,
     }
     pod = {
@@ -55,8 +78,7 @@ def _pod(physical: PhysicalCluster, name: str, phase: str, condition: Object) ->
         },
         "spec": {"containers": [{"name": "main", "image": "nginx"}]},
     }
-    made = physical.client.post(PODS, pod)
-    assert made.status == 201, made
+    eventually(lambda: physical.client.post(PODS, pod).status == 201)  # its account is made first
     status = {"status": {"phase": phase, "conditions": [condition]}}
     assert physical.client.patch(f"{PODS}/{name}/status", status).status == 200
 

@@ -12,6 +12,7 @@ from pykcp.types import Object
 
 NAME_TEXT = "Name of the object."
 AGE_TEXT = "When the object was created."
+_MOST_JOINED = 3
 
 
 def name_cell(obj: Object, _now: datetime) -> str:
@@ -22,17 +23,21 @@ def name_cell(obj: Object, _now: datetime) -> str:
 NAME = Column("Name", "string", "name", NAME_TEXT, cell=name_cell)
 
 
-def custom_columns(additional: list[Object] | None) -> tuple[Column, ...]:
-    """The columns that a CRD's version asks for; name and age if it asks for none."""
+def custom_columns(additional: list[Object] | None, *, joins: bool = False) -> tuple[Column, ...]:
+    """The columns that a CRD's version asks for; name and age if it asks for none.
+
+    `joins`: a path that leads to several texts shows them all; as in Kubernetes, columns of users'
+    CRDs show the first.
+    """
     if not additional:
         return (NAME, _column({"name": "Age", "type": "date", "jsonPath": _CREATED}, AGE_TEXT))
-    return (NAME, *(_column(c, "") for c in additional))
+    return (NAME, *(_column(c, "", joins=joins) for c in additional))
 
 
 _CREATED = ".metadata.creationTimestamp"
 
 
-def _column(definition: Object, text: str) -> Column:
+def _column(definition: Object, text: str, *, joins: bool = False) -> Column:
     path = definition["jsonPath"]
     default_text = f"Custom resource definition column (in JSONPath format): {path}"
     return Column(
@@ -41,8 +46,24 @@ def _column(definition: Object, text: str) -> Column:
         definition.get("format", ""),
         definition.get("description") or text or default_text,
         definition.get("priority", 0),
-        path_cell(path, definition["type"]),
+        joined_cell(path) if joins and "[*]" in path else path_cell(path, definition["type"]),
     )
+
+
+def joined_cell(path: str) -> Cell:
+    """A cell with the first of several texts and the number of the others, as kubectl shows hosts."""
+    steps = parse(path)
+
+    def cell(obj: Object, _now: datetime) -> str | None:
+        try:
+            found = [str(one) for one in find(steps, obj)]
+        except PathError:
+            return None
+        more = len(found) - _MOST_JOINED
+        text = ",".join(found[:_MOST_JOINED])
+        return f"{text} + {more} more..." if more > 0 else text
+
+    return cell
 
 
 def path_cell(path: str, kind: str) -> Cell:

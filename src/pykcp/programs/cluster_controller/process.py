@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from pykcp.aio.owner import TaskOwner
+from pykcp.clients.credential_files import CredentialError
 from pykcp.clients.remote.client import RemoteClient, identities_of_root
 from pykcp.clients.remote.connect import connect
 from pykcp.clients.remote.feed import RemoteFeed
+from pykcp.machinery import meta
+from pykcp.machinery.resources import LOGICAL_CLUSTERS
 from pykcp.multicluster.all import MulticlusterControllers, MulticlusterParts
 from pykcp.multicluster.clusters.pushing import PushSyncers
 from pykcp.multicluster.syncer.servers import SyncServer
@@ -31,9 +34,12 @@ class running_controller:  # noqa: N801  # a context, as those of other programs
         self._clients: list[RemoteClient] = []
 
     async def __aenter__(self) -> None:
-        identities = await identities_of_root(self._client("cluster-controller", {}))
+        first = self._client("cluster-controller", {})
+        workspace = await self._logical_cluster(first)
+        # Kinds of exports are named with their identities in requests about all workspaces.
+        identities = {} if workspace else await identities_of_root(first)
         client = self._client("cluster-controller", identities)
-        feed = RemoteFeed(client)
+        feed = RemoteFeed(client, workspace) if workspace else RemoteFeed(client)
         controllers = MulticlusterControllers(
             MulticlusterParts(
                 feed=feed,
@@ -47,6 +53,17 @@ class running_controller:  # noqa: N801  # a context, as those of other programs
         self._owner.start_restartable("feed", feed.run)
         await feed.synced()
         self._owner.start_restartable("controllers", controllers.run)
+
+    async def _logical_cluster(self, client: RemoteClient) -> str:
+        """The name of the workspace that is served; empty: all are."""
+        path = self._settings.server.workspace
+        if not path:
+            return ""
+        found = await client.get(path, LOGICAL_CLUSTERS, "cluster") or {}
+        name = meta.annotation(found, meta.CLUSTER_ANNOTATION)
+        if not name:
+            raise CredentialError(f"--workspace: there is no workspace {path}")
+        return name
 
     def _client(self, manager: str, identities: dict[tuple[str, str], str]) -> RemoteClient:
         server = self._settings.server

@@ -19,9 +19,10 @@ class ServerOptions(OptionGroup):
     OTHER = (ignored("apiresource-controller-threads", "int", 1),)
 
     kubeconfig: str = option(
-        "Kubeconfig of the control plane: of a user that may read and write in all of its workspaces.",
+        "Kubeconfig of the control plane: of an administrator of the shard, or with --workspace of a user with a role there.",
         "",
     )
+    workspace: str = option("Serve the Clusters of this workspace only; of all if empty.", "")
     context: str = option("Context of that kubeconfig; its current one if empty.", "")
 
     def problems(self) -> Iterator[str]:
