@@ -466,8 +466,18 @@ def test_08_a_front_proxy_with_a_foreign_serving_certificate(everything: Everyth
         everything.put("RootShard", "root", **everything.root)
         everything.put("Shard", "alpha", **everything.alpha)
         everything.front_proxy()
+    eventually(lambda: _serves_its_own_certificate(everything), WAIT)
     eventually(lambda: everything.status(SECRETS) == 200, WAIT)
     _all_available(everything)
+
+
+def _serves_its_own_certificate(everything: Everything) -> bool:
+    """Whether all pods of the front-proxy are without the foreign certificate again."""
+    found = everything.namespace.deployment("frontproxy-front-proxy")
+    status = found.get("status") or {}
+    is_rolled_out = status.get("replicas") == status.get("updatedReplicas") == 2
+    is_applied = "/etc/public" not in str(found.get("spec"))
+    return is_applied and is_rolled_out and everything.is_available("frontproxy-front-proxy")
 
 
 def _all_available(everything: Everything) -> None:
