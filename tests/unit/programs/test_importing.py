@@ -151,6 +151,7 @@ def _gcm(key: str) -> bytes:
         b"k8s:enc:aesgcm:v1:g:" + _gcm(KEY),
         b"k8s:enc:secretbox:v1:s:" + secretbox(NEW).seal(b"plain"),
     ],
+    ids=["plain", "aescbc, old key", "aescbc, new key", "aesgcm", "secretbox"],
 )
 def test_encrypted_values_are_read_with_the_keys_of_kcp(
     decryption: Decryption, value: bytes
