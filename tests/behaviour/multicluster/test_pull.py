@@ -144,6 +144,8 @@ def test_every_serving_process_finds_the_pods(
                 one["metadata"]["namespace"] for one in items if one["metadata"]["name"] == "many"
             )
             pod = {
+                "apiVersion": "v1",
+                "kind": "Pod",
                 "metadata": {"name": "web"},
                 "spec": {"containers": [{"name": "m", "image": "i"}]},
             }
