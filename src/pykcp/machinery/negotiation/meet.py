@@ -37,6 +37,8 @@ _MAP_TYPE = "x-kubernetes-map-type"
 _EMBEDDED = "x-kubernetes-embedded-resource"
 _RULES = "x-kubernetes-validations"
 _COMBINED = ("allOf", "anyOf", "oneOf", "not")
+_EITHER: Final[list[Object]] = [{"type": "integer"}, {"type": "string"}]
+"""What an int-or-string field says of its types, or leaves out."""
 
 ANYTHING: Final[Object] = {_PRESERVE: True}
 """The schema that accepts every value and keeps it."""
@@ -170,13 +172,23 @@ def _meet_nothing(left: Object, right: Object, out: Object, at: Findings) -> Non
 
 def _meet_combined(left: Object, right: Object, out: Object, at: Findings) -> None:
     for name in _COMBINED:
-        mine, other = left.get(name), right.get(name)
+        mine, other = _combined(left, name), _combined(right, name)
         if not mine and not other:
             continue
         if text_of(mine) == text_of(other):
             out[name] = mine
         else:
             at.at(name).conflict(f"{name} value has been changed in an incompatible way")
+
+
+def _combined(node: Object, name: str) -> Any:
+    """What a node says with a keyword, or implies with another one."""
+    found = node.get(name)
+    if name != "anyOf" or not node.get(_INT_OR_STRING):
+        return found
+    if not found:
+        return None if node.get("allOf") else _EITHER
+    return _EITHER if all(kind in found for kind in _EITHER) and len(found) == 2 else found
 
 
 def _meet_nullable(left: Object, right: Object, out: Object, at: Findings) -> None:

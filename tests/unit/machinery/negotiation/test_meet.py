@@ -19,6 +19,7 @@ from pykcp.types import Object
 
 PRESERVE = "x-kubernetes-preserve-unknown-fields"
 INT_OR_STRING = "x-kubernetes-int-or-string"
+EITHER: Object = {INT_OR_STRING: True, "anyOf": [{"type": "integer"}, {"type": "string"}]}
 CONFLICT, NARROWED, SAME = "conflict", "narrowed", "same"
 
 
@@ -105,6 +106,9 @@ CASES: list[tuple[str, Object, Object, str, Object | None]] = [
     ("map types the other way", obj(), {**obj(), "x-kubernetes-map-type": "atomic"}, SAME, {**obj(), "x-kubernetes-map-type": "atomic"}),
     # the rest
     ("int or string", {INT_OR_STRING: True}, {INT_OR_STRING: True}, SAME, {INT_OR_STRING: True}),
+    ("int or string, and its types", {INT_OR_STRING: True}, EITHER, SAME, EITHER),
+    ("int or string, its types in another order", {INT_OR_STRING: True, "anyOf": [STRING, {"type": "integer"}]}, EITHER, SAME, EITHER),
+    ("int or string, another choice", {INT_OR_STRING: True, "anyOf": [STRING]}, EITHER, CONFLICT, None),
     ("int or string, string", {INT_OR_STRING: True}, STRING, CONFLICT, None),
     ("nullable, not", {**STRING, "nullable": True}, STRING, NARROWED, STRING),
     ("not, nullable", STRING, {**STRING, "nullable": True}, SAME, STRING),
