@@ -235,6 +235,6 @@ def test_served_kinds(amber: TestClient) -> None:
         for version in group["versions"]:
             resources = amber.get(f"/apis/{version['groupVersion']}").json["resources"]
             found |= {(group["name"], resource["name"]) for resource in resources}
-    assert len(found) == 21
+    assert len(found) == 22
     assert ("core.kcp.io", "shards") in found
     assert ("rbac.authorization.k8s.io", "rolebindings") in found

@@ -422,7 +422,7 @@ def test_discovery_and_openapi(shard: ServerProcess) -> None:
     provider = ExportProvider(shard, claims=(claim("configmaps"),), user="provider")
     view = provider.view()
     groups = [g["name"] for g in view.get("/apis").json["groups"]]
-    assert groups == [provider.group, "apis.kcp.io"]
+    assert groups == ["apis.kcp.io", provider.group]
     listed = view.get(f"/apis/{provider.group}/v1").json["resources"]
     verbs = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
     assert [(r["name"], r["verbs"]) for r in listed] == [

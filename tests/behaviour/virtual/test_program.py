@@ -111,7 +111,7 @@ def test_a_shard_that_sends_visitors_there(tmp_path: pathlib.Path) -> None:
             visitor = other.client().with_token(_token(plain))
             visitor.prefix = "/services/apiexport/root/tenancy.kcp.io/clusters/*"
             groups = visitor.get("/apis").json["groups"]
-            assert [g["name"] for g in groups] == ["tenancy.kcp.io", "apis.kcp.io"]
+            assert [g["name"] for g in groups] == ["apis.kcp.io", "tenancy.kcp.io"]
             ready = other.client()
             ready.prefix = ""
             assert b"apiexport" not in ready.get("/readyz", verbose="").body
