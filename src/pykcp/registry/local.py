@@ -151,7 +151,7 @@ class LocalClient:
             resource.large_above < LARGE and not self._writes_own
         ):  # only such objects of controllers can be large
             text = orjson.dumps(obj)
-            if resource.is_large(len(text)):
+            if resource.is_large(len(text), text):
                 made = Edited(text)
                 return await self._object(
                     resource, await create_large(resource, self._context(cluster), namespace, made)
@@ -162,7 +162,7 @@ class LocalClient:
 
     async def _object(self, resource: Resource, value: bytes) -> Object:
         """A written object; a large one is decoded when it is its turn."""
-        if not resource.is_large(len(value)):
+        if not resource.is_large(len(value), value):
             return resource.object_of(value)
         async with heavy_turn():
             return resource.object_of(value)

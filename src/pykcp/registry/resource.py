@@ -17,6 +17,7 @@ import orjson
 from pykcp.apis.catalog import ResourceDefinition
 from pykcp.apis.kube.validation.rules import CelCheck, SchemaChecks
 from pykcp.machinery.meta import SYNCER_FINALIZER
+from pykcp.machinery.schema.crd_text import is_simple
 from pykcp.machinery.terms import label_terms
 from pykcp.registry import codec
 from pykcp.registry.catalog.kinds import Kind
@@ -83,7 +84,8 @@ _SPACE = 0x20
 """Stands before the last brace of values that say their version."""
 TERMINATING_FIELD = "metadata.deletionTimestamp"
 """Whether the object is being deleted; only views select by this field, no request can."""
-_EVERYWHERE = frozenset(("metadata.name", "metadata.namespace"))
+_WITHOUT_NAMESPACE = frozenset(("metadata.name",))
+_IN_NAMESPACES = _WITHOUT_NAMESPACE | {"metadata.namespace"}
 
 
 class Resource:
@@ -103,6 +105,7 @@ class Resource:
         "error_group",
         "form",
         "group",
+        "has_schemas",
         "is_costly",
         "kind",
         "known_fields",
@@ -151,7 +154,8 @@ class Resource:
         self.type_prefix = type_prefix(self.api_version, self.kind)
         self.list_type = type_prefix(self.api_version, definition.list_kind)
         own = definition.version(version).selectable_fields
-        self.known_fields = own | _EVERYWHERE if own or not definition.native else None
+        common = _IN_NAMESPACES if definition.namespaced else _WITHOUT_NAMESPACE
+        self.known_fields = own | common if own or not definition.native else None
         self._has_fields = any(v.selectable_fields for v in definition.all_versions)
         self.deprecation = definition.version(version).deprecation_warning
         """The deprecation warning of this version; "" if it is not deprecated."""
@@ -182,12 +186,19 @@ class Resource:
         ones; None: only this process can."""
         self._plain: Resource | None = None
         self.large_above = LARGE
+        self.has_schemas = False
+        """Whether objects of the kind contain schemas: their rules are what takes long."""
         self.is_costly: Callable[[int], bool] | None = None
         """Whether the rules of the kind may take long on a small object of this size."""
 
-    def is_large(self, size: int) -> bool:
-        """Whether a write of an object of so many octets is done by a worker process."""
+    def is_large(self, size: int, text: bytes = b"") -> bool:
+        """Whether a write of an object of so many octets is done by a worker process.
+
+        `text`: the object in JSON, if it is known; schemas with few rules take less time.
+        """
         if self.source is None or self.services.large is None:
+            return False
+        if self.has_schemas and size > self.large_above and is_simple(text):
             return False
         return size > self.large_above or (self.is_costly is not None and self.is_costly(size))
 

@@ -40,8 +40,8 @@ Charge = Callable[[str, float], None]
 class WorkerSettings:
     processes: int = 2
     """Most processes at a time; 0: large work is done on the event loop."""
-    idle_seconds: float = 10.0
-    """How long a worker without a job is kept."""
+    idle_seconds: float = 60.0
+    """How long a worker without a job is kept; a new one needs half a second of CPU time to start."""
     job_seconds: float = 30.0
     """How much CPU time one job may take."""
     memory: int = 2 << 30
@@ -147,8 +147,15 @@ class WorkerPool:
     async def run(self, function: str, *args: Any, tenant: str = "") -> Any:
         """The result of `module:name` called with these arguments in a worker; raises its error.
 
-        A caller that gives up does not end the job: its worker finishes first.
+        A caller that gives up does not end the job: its worker finishes first. A job whose worker
+        dies is done once more: the system may have ended the process for want of memory.
         """
+        try:
+            return await self._run_in_turn(function, args, tenant)
+        except WorkerDied:
+            return await self._run_in_turn(function, args, tenant)
+
+    async def _run_in_turn(self, function: str, args: tuple[Any, ...], tenant: str) -> Any:
         await self._take_turn(tenant)
         # Without the caller's context: a worker, its connection and the timer of the job live longer
         # than the request, and would keep it.

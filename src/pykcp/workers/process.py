@@ -11,6 +11,7 @@ import resource
 import signal
 import socket
 import sys
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -18,7 +19,10 @@ from typing import Any
 from pykcp.workers.frames import HEADER, JobResult, decode_job, encode
 
 _NICENESS = 5
-"""The event loop comes first where there are fewer cores than processes."""
+"""Above the server's own. The event loop comes before long jobs where there are fewer cores than processes."""
+_SHORT_SECONDS = 0.25
+"""CPU time for which a job has the same priority as the event loop."""
+_LOOK_SECONDS = 0.05
 
 
 class WorkerMemoryError(Exception):
@@ -34,7 +38,6 @@ def main(argv: list[str]) -> None:
         signal.SIGINT, signal.SIG_IGN
     )  # meant for the server, which then closes the socket
     _limit_memory(int(argv[1]))
-    os.nice(_NICENESS)
     gc.freeze()
     # The server may be killed at any time; then the worker exits silently.
     with (
@@ -76,16 +79,56 @@ def _read(connection: socket.socket, size: int) -> bytes | None:
 
 
 def _work(text: bytes) -> bytes:
+    """The result of a job, which is run in a thread of its own.
+
+    Only a thread can become nice for one job and leave the next its priority: a process that has
+    lowered its priority may not raise it again.
+    """
     began = time.process_time()
+    done: list[bytes] = []
+    try:
+        job = decode_job(text)
+        function = _function(job.function)  # imports: at the server's priority
+    except MemoryError:
+        return _result(None, WorkerMemoryError("out of memory"), began)
+    except Exception as raised:
+        return _result(None, raised, began)
+
+    def run() -> None:
+        done.append(_run(function, job.args, began))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    _yield_to_others(thread)
+    thread.join()
+    return done[0]
+
+
+def _run(function: Callable[..., Any], args: tuple[Any, ...], began: float) -> bytes:
     value: Any = None
     error: Exception | None = None
     try:
-        job = decode_job(text)
-        value = _function(job.function)(*job.args)
+        value = function(*args)
     except MemoryError:
         error = WorkerMemoryError("out of memory")
     except Exception as raised:  # raised again in the server
         error = raised
+    return _result(value, error, began)
+
+
+def _yield_to_others(thread: threading.Thread) -> None:
+    """Make a job nice once it has proved to be long."""
+    began = time.process_time()
+    while thread.is_alive():
+        thread.join(_LOOK_SECONDS)
+        if time.process_time() - began > _SHORT_SECONDS:
+            with contextlib.suppress(ProcessLookupError):  # it has just ended
+                own = os.getpriority(os.PRIO_PROCESS, 0)
+                os.setpriority(os.PRIO_PROCESS, thread.native_id or 0, own + _NICENESS)
+            return
+
+
+def _result(value: Any, error: Exception | None, began: float) -> bytes:
     peak = _peak_memory()
     try:
         return encode(JobResult(value, error, time.process_time() - began, peak))

@@ -4,12 +4,33 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
+import time
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 
 import pytest
 
 from pykcp.machinery.status import Invalid, StatusError, UnsupportedMediaType, invalid
 from pykcp.workers.pool import JobTooLarge, JobTooLong, WorkerDied, WorkerPool, WorkerSettings
+
+_NICENESS_OF_THREAD = "tests.unit.workers.test_pool:niceness_after"
+
+
+def niceness_after(seconds: float) -> int:
+    """A job: the niceness of its thread after so much CPU time."""
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        pass
+    return os.getpriority(os.PRIO_PROCESS, 0)
+
+
+def dies_once(mark: str) -> str:
+    """A job that the system ends the first time."""
+    if not Path(mark).exists():
+        Path(mark).touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return "done"
 
 
 @pytest.fixture
@@ -73,10 +94,23 @@ async def test_a_job_that_computes_too_long_is_ended() -> None:
     await pool.stop()
 
 
+async def test_long_jobs_yield_to_others_and_short_ones_do_not(pool: WorkerPool) -> None:
+    own = os.getpriority(os.PRIO_PROCESS, 0)
+    assert await pool.run(_NICENESS_OF_THREAD, 0) == own
+    assert await pool.run(_NICENESS_OF_THREAD, 0.6) == own + 5
+    assert await pool.run(_NICENESS_OF_THREAD, 0) == own
+
+
 async def test_a_worker_that_dies_fails_only_its_job(pool: WorkerPool) -> None:
     with pytest.raises(WorkerDied):
         await pool.run("os:_exit", 3)
     assert await pool.run("builtins:int", "7") == 7
+
+
+async def test_a_job_is_done_again_if_its_worker_dies(pool: WorkerPool, tmp_path: Path) -> None:
+    mark = tmp_path / "tried"
+    assert await pool.run("tests.unit.workers.test_pool:dies_once", str(mark)) == "done"
+    assert pool.failures == 1
 
 
 async def test_a_job_has_bounded_memory() -> None:

@@ -18,11 +18,13 @@ from pykcp.types import Object
 
 WHOLE_UP_TO = 32 * 1024
 """Octets of a definition that is decoded as a whole."""
+SIMPLE_UP_TO = 16 * 1024
 LARGE_SCHEMA = 64 * 1024
 """The weight above which a schema is only compiled by worker processes."""
 _RULE = 4096
 """What a CEL rule weighs: compiling it takes as long as so many octets of schema."""
 _EXPRESSION_CHARACTER = 20
+_EXPRESSION_WORDS = (b'"rule"', b'"messageExpression"')
 _EXPRESSION = re.compile(rb'"(?:rule|messageExpression)":\s*"([^"\\]*(?:\\.[^"\\]*)*)"')
 
 
@@ -68,6 +70,17 @@ def _weight(text: bytes) -> int:
         return len(text)
     length = sum(len(found[1]) for found in _EXPRESSION.finditer(text))
     return len(text) + _RULE * rules + _EXPRESSION_CHARACTER * length
+
+
+def is_simple(text: bytes) -> bool:
+    """Whether an object with schemas, in JSON, is small and takes no longer than a small schema.
+
+    False where letters are escaped or colons are spaced, since rules would not be seen.
+    """
+    if not text or len(text) > SIMPLE_UP_TO or b"\\u" in text:
+        return False
+    has_spaces = any(text.count(word) != text.count(word + b":") for word in _EXPRESSION_WORDS)
+    return not has_spaces and _weight(text) <= LARGE_SCHEMA
 
 
 class _Version(msgspec.Struct, rename="camel"):

@@ -45,14 +45,19 @@ def make_resource(definition: ResourceDefinition, version: str, services: Servic
     resource.source = bytes
     if (definition.group, definition.plural) in _WITH_EXPRESSIONS:
         resource.large_above = _LARGE_EXPRESSIONS
+        resource.has_schemas = (definition.group, definition.plural) in _WITH_SCHEMAS
     return resource
 
 
 _ADMISSION = "admissionregistration.k8s.io"
-_WITH_EXPRESSIONS = frozenset(
+_WITH_SCHEMAS = frozenset(
     (
         (CUSTOM_RESOURCE_DEFINITIONS.group, CUSTOM_RESOURCE_DEFINITIONS.resource),
         (API_RESOURCE_SCHEMAS.group, API_RESOURCE_SCHEMAS.resource),
+    )
+)
+_WITH_EXPRESSIONS = _WITH_SCHEMAS | frozenset(
+    (
         (_ADMISSION, "validatingadmissionpolicies"),
         (_ADMISSION, "mutatingadmissionpolicies"),
         (_ADMISSION, "validatingwebhookconfigurations"),

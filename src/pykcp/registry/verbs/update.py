@@ -58,7 +58,7 @@ def _is_large(resource: Resource, change: ObjectChange, entry: Entry) -> bool:
     recipe = change.recipe
     if recipe is None:
         is_known = change.edit is not None or change.view is not None
-        return is_known and resource.is_large(len(entry.value))
+        return is_known and resource.is_large(len(entry.value), entry.value)
     return resource.is_large(max(recipe.size, len(entry.value)))
 
 

@@ -11,6 +11,7 @@ from pykcp.server.handlers.get import send_written
 from pykcp.server.handlers.options import check_write_options
 from pykcp.server.large.changes import Creation
 from pykcp.server.media.bodies import Sent, read_sent, sent_of
+from pykcp.server.media.negotiation import JSON
 
 
 async def create(call: Call) -> None:
@@ -23,7 +24,7 @@ async def create(call: Call) -> None:
 
 async def _create(call: Call, sent: Sent) -> bytes:
     resource, context, namespace = call.resource, call.context, call.info.namespace
-    if not resource.is_large(sent.weight):
+    if not resource.is_large(sent.weight, sent.body if sent.form == JSON else b""):
         obj = read_sent(sent, resource, context.warn)
         try:
             return await create_object(resource, context, namespace, obj, can_restart=True)

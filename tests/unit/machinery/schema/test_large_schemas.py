@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
-from pykcp.machinery.schema.crd_text import LARGE_SCHEMA, read_crd
+from pykcp.machinery.schema.crd_text import LARGE_SCHEMA, is_simple, read_crd
 from pykcp.machinery.schema.openapi_json import from_json
 from pykcp.machinery.schema.validation import compile_check, enum_check
 from pykcp.machinery.schema.violations import schema_errors
@@ -95,3 +95,24 @@ def test_what_rules_weigh(rules: list[dict[str, str]], is_large: bool) -> None:
     version = {"name": "v1", "schema": {"openAPIV3Schema": schema}}
     text = orjson.dumps({"spec": {"versions": [version]}})
     assert (read_crd(text).weights["v1"] > LARGE_SCHEMA) is is_large
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (b"", False),
+        (b'{"type":"object"}', True),
+        (b'{"description":"' + b"x" * 16_300 + b'"}', True),
+        (b'{"description":"' + b"x" * 16_400 + b'"}', False),
+        (b'{"rule":"self.a"}' * 14, True),
+        (b'{"rule":"self.a"}' * 16, False),
+        (b'{"rule":"' + b"x" * 2500 + b'"}', True),
+        (b'{"rule":"' + b"x" * 3500 + b'"}', False),
+        (b'{"rule":"a","messageExpression":"' + b"x" * 3500 + b'"}', False),
+        (b'{"rule" :"self.a"}', False),
+        (b'{"r\\u0075le":"self.a"}', False),
+    ],
+)
+def test_what_is_simple(text: bytes, expected: bool) -> None:
+    """What is written on the event loop although it contains schemas."""
+    assert is_simple(text) is expected
