@@ -6,7 +6,9 @@ import threading
 import time
 from typing import Any
 
-from pykcp.testing.client import APPLY, TestClient, eventually
+import pytest
+
+from pykcp.testing.client import APPLY, JSON_PATCH, MERGE, TestClient, eventually
 from pykcp.testing.clusters import make_cluster
 from pykcp.testing.server import ServerProcess
 
@@ -138,6 +140,15 @@ def test_tables_have_the_definitions_columns(cluster: TestClient) -> None:
     assert table["rows"][0]["cells"] == ["w", 7]
 
 
+@pytest.fixture
+def scaled(cluster: TestClient) -> str:
+    """An object with two replicas."""
+    paths = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
+    define(cluster, version("v1", subresources={"scale": paths}))
+    assert cluster.post(WIDGETS, widget(replicas=2)).status == 201
+    return f"{WIDGETS}/w"
+
+
 def test_status_and_scale(cluster: TestClient) -> None:
     """Subresources change their part only; scale is read and written as a Scale."""
     subresources = {
@@ -155,6 +166,35 @@ def test_status_and_scale(cluster: TestClient) -> None:
     found = cluster.get(f"{WIDGETS}/w").json
     assert found["spec"]["replicas"] == 5
     assert found["metadata"]["generation"] == 2
+
+
+@pytest.mark.parametrize(
+    ("patch", "strict", "status"),
+    [
+        ({"spec": {"replicas": 5}}, "", 200),
+        ({"spec": {"replicas": "x"}}, "", 422),
+        ({"spec": {"replicas": 1.5}}, "", 422),
+        ({"spec": {"replicas": 10**12}}, "", 422),
+        ({"spec": []}, "", 422),
+        ({"metadata": {"labels": "x"}}, "", 422),
+        ({"kind": "X"}, "", 422),
+        ({"apiVersion": "v1"}, "", 422),
+        ({"metadata": {"name": "other"}}, "", 400),
+        ({"metadata": None}, "", 400),
+        ({"spec": {"replicas": 5, "x": 1}}, "", 200),
+        ({"spec": {"replicas": 5, "x": 1}}, "Strict", 422),
+        ([{"op": "replace", "path": "/spec/replicas", "value": True}], "", 422),
+        ([{"op": "replace", "path": "/spec/replicas", "value": 6}], "", 200),
+    ],
+)
+def test_patches_of_a_scale(
+    scaled: str, cluster: TestClient, patch: Any, strict: str, status: int
+) -> None:
+    """What the patch makes of the scale must be a Scale of the same name."""
+    form = JSON_PATCH if isinstance(patch, list) else MERGE
+    query = {"fieldValidation": strict} if strict else {}
+    reply = cluster.patch(f"{scaled}/scale", patch, form, **query)
+    assert reply.status == status, reply
 
 
 def test_apply_through_scale(cluster: TestClient) -> None:

@@ -125,8 +125,9 @@ def parse_in_steps(text: str) -> Steps[FieldSelector]:
         if operator is None:
             shown = text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}..."
             raise SelectorError(f"invalid selector: '{shown}'; can't understand '{part}'")
-        value = unescape(part[operator.end() :])
-        requirements.append(FieldRequirement(part[: operator.start()], value, operator[0] == "!="))
+        path, value = part[: operator.start()], unescape(part[operator.end() :])
+        if path or value:  # upstream leaves out a term that says nothing
+            requirements.append(FieldRequirement(path, value, operator[0] == "!="))
     return (yield from _selector(requirements))
 
 

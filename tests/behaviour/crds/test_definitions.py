@@ -244,8 +244,16 @@ def test_kinds_of_kubernetes_take_strategic_patches(cluster: TestClient) -> None
 def test_other_kinds_take_no_strategic_patches(cluster: TestClient) -> None:
     install(cluster, definition("gizmos", "example.com"))
     path = "/apis/example.com/v1/namespaces/default/gizmos/g"
-    refused = cluster.patch(path, {}, "application/strategic-merge-patch+json")
-    assert refused.status == 415
+    for place in (path, path.removesuffix("/g")):  # a missing name is the smaller mistake
+        for form in ("application/strategic-merge-patch+json", "application/json", ""):
+            refused = cluster.patch(place, {}, form)
+            assert refused.status == 415, (place, form)
+            assert refused.json["message"].endswith(
+                "application/json-patch+json, application/merge-patch+json,"
+                " application/apply-patch+yaml"
+            )
+    unnamed = cluster.patch(path.removesuffix("/g"), {})
+    assert (unnamed.status, unnamed.json["message"]) == (400, "name must be provided")
 
 
 def test_the_end_of_a_definition_waits_for_finalizers(cluster: TestClient) -> None:

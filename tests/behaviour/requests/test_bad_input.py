@@ -522,8 +522,7 @@ def test_what_is_hardly_http_is_refused(
         ),
         pytest.param(
             lambda c: c.request("PATCH", f"{NS}/configmaps/kube-root-ca.crt", b"{}", "text/plain"), 415,
-            "application/json-patch+json, application/merge-patch+json, "
-            "application/strategic-merge-patch+json, application/apply-patch+yaml", id="patch type",
+            "415: Unsupported Media Type", id="patch type",
         ),
         pytest.param(lambda c: c.get("/api/v1/nosuch"), 404,
             "the server could not find the requested resource", id="unknown kind"),

@@ -250,6 +250,23 @@ def test_a_deleted_object_that_is_returned_is_compressed(cluster: TestClient) ->
     assert json.loads(gzip.decompress(reply.body))["metadata"]["deletionTimestamp"]
 
 
+@pytest.mark.parametrize("path", ["/openapi/v2", "/openapi/v3", "/openapi/v3/api/v1"])
+def test_openapi_documents_are_served_in_parts(cluster: TestClient, path: str) -> None:
+    """A broken download goes on where it ended, as long as the document is the same."""
+    whole = cluster.get(path)
+    size, tag = len(whole.body), whole.header("etag") or ""
+    start = cluster.get(path, headers={"Range": "bytes=0-9"})
+    assert (start.status, start.body) == (206, whole.body[:10])
+    assert start.header("content-range") == f"bytes 0-9/{size}"
+    rest = cluster.get(path, headers={"Range": "bytes=10-", "If-Range": tag})
+    assert (rest.status, rest.body) == (206, whole.body[10:])
+    other = cluster.get(path, headers={"Range": "bytes=10-", "If-Range": '"x"'})
+    assert (other.status, other.body) == (200, whole.body)
+    beyond = cluster.get(path, headers={"Range": f"bytes={size}-"})
+    assert (beyond.status, beyond.body) == (416, b"invalid range: failed to overlap\n")
+    assert beyond.header("content-range") == f"bytes */{size}"
+
+
 def test_openapi_documents_are_addressed_by_their_content(cluster: TestClient) -> None:
     """The index names the present hash; a stale one leads to it, and known ones are not sent."""
     name = "apis/rbac.authorization.k8s.io/v1"
@@ -264,6 +281,7 @@ def test_openapi_documents_are_addressed_by_their_content(cluster: TestClient) -
         again = cluster.get(path, headers={"If-None-Match": known})
         assert (again.status, again.body, again.header("content-type")) == (304, b"", None)
     assert cluster.get(path, headers={"If-None-Match": '"x"'}).status == 200
+    assert cluster.get(path, headers={"If-Match": '"x"'}).status == 412
     assert cluster.get(f"/openapi/v3/{name}", accept="text/html").status == 406
     for slashed in ("/openapi/v2/", "/openapi/v3/", f"/openapi/v3/{name}/"):
         assert cluster.get(slashed).status == 404

@@ -186,6 +186,49 @@ def test_strategic_patches_merge_lists_by_key(cluster: TestClient) -> None:
     assert replaced["secrets"] == [{"name": "d"}]
 
 
+@pytest.mark.parametrize(
+    ("patch", "status"),
+    [
+        ({"kind": None}, 200),
+        ({"apiVersion": "x", "kind": "y"}, 200),
+        ({"kind": {}}, 422),
+        ({"apiVersion": []}, 422),
+        ({"apiVersion": 0}, 422),
+        ({"kind": True}, 422),
+    ],
+)
+def test_strategic_patches_leave_the_type_alone(
+    cluster: TestClient, patch: dict[str, Any], status: int
+) -> None:
+    cluster.post(MAPS, config_map(a="1"))
+    reply = cluster.patch(f"{MAPS}/x", patch, STRATEGIC)
+    assert reply.status == status, reply
+    assert cluster.get(f"{MAPS}/x").json["kind"] == "ConfigMap"
+
+
+_SIGNING = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
+_ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+
+
+@pytest.mark.parametrize(
+    ("path", "selector", "status"),
+    [
+        ("/api/v1/namespaces", "metadata.namespace=", 400),
+        (_SIGNING, "metadata.namespace=", 400),
+        (_ROLES, "metadata.namespace=", 200),
+        ("/api/v1/secrets", "metadata.namespace=default", 200),
+        ("/api/v1/namespaces", "=", 200),
+        ("/api/v1/namespaces", "!=,metadata.name=default", 200),
+        ("/api/v1/namespaces", "=x", 400),
+        (_ROLES, "spec.x=", 400),
+    ],
+)
+def test_fields_that_can_be_selected_by(
+    cluster: TestClient, path: str, selector: str, status: int
+) -> None:
+    assert cluster.get(path, fieldSelector=selector).status == status
+
+
 def test_json_patches_can_test(cluster: TestClient) -> None:
     """A test that fails refuses the whole patch."""
     cluster.post(MAPS, config_map(a="1"))

@@ -70,6 +70,28 @@ def test_streaming_list_ends_with_a_marked_bookmark(
     events.close()
 
 
+@pytest.mark.parametrize("include", ["None", "Metadata", "Object"])
+def test_bookmarks_of_tables_have_a_row(cluster: TestClient, include: str) -> None:
+    """A row of an object without anything but the mark, whatever rows of objects include."""
+    cluster.post(LEASES, _lease("t1"))
+    events = cluster.watch(
+        LEASES,
+        accept="application/json;as=Table;g=meta.k8s.io;v=v1",
+        allowWatchBookmarks="true",
+        includeObject=include,
+        timeoutSeconds="1",
+    )
+    marks = [event["object"] for event in events if event["type"] == "BOOKMARK"]
+    first, last = marks[0], marks[-1]
+    assert list(first["metadata"]) == ["resourceVersion"]
+    (row,) = first["rows"]
+    assert row["cells"] == ["", "", "<unknown>"]
+    shown = row["object"]
+    assert shown["kind"] == ("Lease" if include == "Object" else "PartialObjectMetadata")
+    assert shown["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
+    assert (last["rows"][0]["object"] is None) is (include == "None")
+
+
 def test_a_watch_ends_when_its_time_is_over(cluster: TestClient) -> None:
     """timeoutSeconds ends the stream cleanly, with a last bookmark for those who want one."""
     events = cluster.watch(LEASES, timeoutSeconds="1", allowWatchBookmarks="true")

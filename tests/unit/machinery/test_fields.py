@@ -21,6 +21,8 @@ from pykcp.steps import at_once
         ("a!==b", None),
         ("a=!b", "a=!b"),
         ("=x", "=x"),
+        ("=", ""),
+        ("!=,a=b", "a=b"),
     ],
 )
 def test_canonical_text(text: str, canonical: str | None) -> None:

@@ -18,9 +18,15 @@ from pykcp.caching import BoundedCache
 from pykcp.machinery.status import RequestEntityTooLarge
 from pykcp.server.call import Call
 from pykcp.server.large.worker_calls import compute
-from pykcp.server.media.answers import CACHE_CONTROL, PageNotFound, respond_compressed
-from pykcp.server.media.etags import is_known
+from pykcp.server.media.answers import (
+    CACHE_CONTROL,
+    PageNotFound,
+    respond_compressed,
+    send_text,
+)
+from pykcp.server.media.etags import may_send_part, refusal
 from pykcp.server.media.negotiation import parse_accept
+from pykcp.server.media.ranges import BadRange, OutOfRange, part_of
 from pykcp.server.resources import ServedResources
 from pykcp.workers.pool import WorkerPool
 
@@ -253,8 +259,21 @@ def _takes_json(call: Call) -> bool:
 async def _respond(
     call: Call, body: bytes, tag: str, media_type: str, more: tuple[tuple[str, str], ...] = ()
 ) -> None:
+    header = call.exchange.request.header
     headers = [("etag", f'"{tag}"'), ("vary", "Accept"), *(more or (CACHE_CONTROL,))]
-    if is_known(call.exchange.request.header("if-none-match") or "", tag):
-        call.exchange.respond(304, headers)
-    else:
-        await respond_compressed(call, 200, [("content-type", media_type), *headers], body)
+    if status := refusal(header, tag):
+        call.exchange.respond(status, headers)
+        return
+    asked = header("range") or ""
+    headers += [("content-type", media_type), ("accept-ranges", "bytes")]
+    try:
+        part = part_of(asked, len(body)) if may_send_part(header, tag) else None
+    except BadRange as error:
+        size = [("content-range", f"bytes */{len(body)}")] if isinstance(error, OutOfRange) else []
+        send_text(call, f"{error}\n", 416, size)
+        return
+    if part is None:
+        await respond_compressed(call, 200, headers, body)
+        return
+    headers.append(("content-range", f"bytes {part.start}-{part.stop - 1}/{len(body)}"))
+    call.exchange.respond(206, headers, body[part.start : part.stop])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pykcp.machinery.patch.strategic_custom import KUBERNETES_GROUPS
 from pykcp.machinery.schema.definition import ResourceDefinition
-from pykcp.machinery.status import UnsupportedMediaType
+from pykcp.machinery.status import BadRequest, StatusError, UnsupportedMediaType
 from pykcp.registry.verbs.changes import ObjectChange, WriteTarget
 from pykcp.registry.verbs.update import update as update_object
 from pykcp.server.call import Call
@@ -31,7 +31,9 @@ async def patch(call: Call) -> None:
     form = media_type_of(call.exchange.request.header("content-type") or "")
     accepted = _accepted(resource.definition)
     if form not in accepted:
-        raise UnsupportedMediaType(accepted)
+        raise _refusal(resource.definition, accepted)
+    if not info.name:
+        raise BadRequest("name must be provided")
     check_write_options(call, "PatchOptions", is_apply=form == APPLY_PATCH)
     change = ObjectChange.of(_recipe(call, form), resource, call.context)
     target = WriteTarget(resource, call.context, info.namespace, info.name, info.subresource)
@@ -43,6 +45,13 @@ def _accepted(definition: ResourceDefinition) -> tuple[str, ...]:
     if definition.native:
         return BUILTIN
     return CUSTOM_OF_KUBERNETES if definition.group in KUBERNETES_GROUPS else CUSTOM
+
+
+def _refusal(definition: ResourceDefinition, accepted: tuple[str, ...]) -> StatusError:
+    """Upstream's router refuses the patch of a built-in kind before its handler can say more."""
+    if definition.native:
+        return StatusError("415: Unsupported Media Type", code=415, reason="UnsupportedMediaType")
+    return UnsupportedMediaType(accepted)
 
 
 def _recipe(call: Call, form: str) -> Patching | Applying:

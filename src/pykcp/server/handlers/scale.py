@@ -81,7 +81,8 @@ async def patch(call: Call) -> None:
         apply.document()  # what is wrong with it comes before a missing object
         await _write(call, AppliedScale(apply))
     else:
-        await _write(call, PatchedScale(body_of(call), form))
+        sent = Sent(body_of(call), form, call.context.field_validation)
+        await _write(call, PatchedScale(sent, call.info.namespace, call.info.name))
 
 
 async def _write(call: Call, scaling: Scaling) -> None:

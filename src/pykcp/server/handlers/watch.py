@@ -197,19 +197,25 @@ class TableEncoder(JSONEncoder):
         return self._line(kind, [obj], {"resourceVersion": obj["metadata"]["resourceVersion"]})
 
     def of_bookmark(self, metadata: Object) -> bytes:
-        return self._line("BOOKMARK", [], metadata)
+        """The row of an object that has nothing but this metadata, as upstream shows it."""
+        resource, include = self._resource, self._include
+        if include == "None" and "annotations" in metadata:
+            include = "Metadata"  # otherwise nothing would say that the initial events end
+        mark = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata}
+        version = {"resourceVersion": metadata["resourceVersion"]}
+        return self._line("BOOKMARK", [mark], version, include)
 
     def bookmark(self, revision: int, *, is_initial_end: bool) -> bytes:
-        return self._line("BOOKMARK", [], _mark(revision, is_initial_end))
+        return self.of_bookmark(_mark(revision, is_initial_end))
 
-    def _line(self, kind: str, objects: list[Object], metadata: Object) -> bytes:
+    def _line(self, kind: str, objects: list[Object], metadata: Object, include: str = "") -> bytes:
         now = self._resource.services.sources.now.clock()
         table = transforms.table(
             self._resource,
             objects,
             metadata,
             self._version,
-            self._include,
+            include or self._include,
             now,
             with_columns=not self._has_columns,
         )

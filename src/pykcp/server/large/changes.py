@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from pykcp.machinery.patch import jsonpatch, mergepatch, strategic
+from pykcp.machinery.patch import gojson, jsonpatch, mergepatch, strategic
 from pykcp.machinery.status import BadRequest, Invalid, invalid
 from pykcp.registry import codec
 from pykcp.registry.resource import Resource
@@ -97,6 +97,7 @@ class Patching(_OfBody):
             assert live is not None  # only apply creates
             patched = changed(live)
             if keeps_type:
+                _check_type_words(patched)
                 patched = {**patched, "kind": resource.kind, "apiVersion": resource.api_version}
             new = self._decode(resource, patched, list(found), warn)
             check_name(resource, self.namespace, self.name, new)
@@ -139,17 +140,25 @@ class Patching(_OfBody):
                 check_custom_kind(obj, resource)
             new = resource.rules.decode(obj, problems)
         except BadRequest as error:
-            raise _bad_patch(
+            raise bad_patch(
                 text, str(error).partition(f"as a {resource.kind}: ")[2] or str(error)
             ) from error
         if problems and validation == "Strict":
-            raise _bad_patch(text, "strict decoding error: " + ", ".join(problems))
+            raise bad_patch(text, "strict decoding error: " + ", ".join(problems))
         if validation != "Ignore":
             raise_or_warn(validation, problems, warn)
         return new
 
 
-def _bad_patch(text: bytes, why: str) -> Invalid:
+def _check_type_words(patched: JSON) -> None:
+    """A strategic patch cannot change what an object is, but must not put anything else there."""
+    for key in ("apiVersion", "kind"):
+        if not isinstance(patched.get(key, ""), str):
+            raise bad_patch(codec.sorted_text(patched), "unrecognized type: string")
+
+
+def bad_patch(text: bytes, why: str) -> Invalid:
+    """What a patch made of an object is none of its kind."""
     return Invalid.fields("", "", "", [invalid("patch", text.decode(), why)])
 
 
@@ -207,5 +216,8 @@ class Applying(_OfBody):
         if document is None:
             return {}
         if not isinstance(document, dict):
-            raise BadRequest("error decoding YAML: the applied configuration must be an object")
+            raise BadRequest(
+                "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot "
+                f"unmarshal {gojson.type_word(document)} into Go value of type map[string]interface {{}}"
+            )
         return document

@@ -19,7 +19,9 @@ from pykcp.registry import codec
 from pykcp.registry.catalog.native import decode_native
 from pykcp.registry.resource import Resource
 from pykcp.registry.verbs.admitting import ShownKind
-from pykcp.server.large.changes import JSON_PATCH, Applying
+from pykcp.registry.verbs.preconditions import check_name
+from pykcp.server.large.changes import JSON_PATCH, Applying, bad_patch
+from pykcp.server.media.bodies import Sent, check_type
 from pykcp.types import JSON, Object
 
 VERSION = "autoscaling/v1"
@@ -60,18 +62,35 @@ class ReplacedScale(_ByUpdate):
 class PatchedScale(_ByUpdate):
     """PATCH with a JSON or merge patch."""
 
-    body: bytes
-    form: str
+    sent: Sent
+    namespace: str
+    name: str
 
     def scale(self, resource: Resource, live: Object) -> Object:
-        shown = scale_of(resource, live, missing=_UNSET)
+        shown, body = scale_of(resource, live, missing=_UNSET), self.sent.body
         patched: JSON
-        if self.form == JSON_PATCH:
-            operations = jsonpatch.decode(self.body, strict=True)[0]
+        if self.sent.form == JSON_PATCH:
+            operations, problems = jsonpatch.decode(body, strict=True)
             patched = jsonpatch.apply(codec.copy(shown), operations)
         else:
-            patched = mergepatch.apply(shown, mergepatch.decode(self.body, strict=True)[0])
-        return decode_native(_schema(), "Scale", "v1", patched, [], None)
+            patch, problems = mergepatch.decode(body, strict=True)
+            patched = mergepatch.apply(shown, patch)
+        new = self._decoded(patched, problems)
+        check_name(resource, self.namespace, self.name, new)
+        return new
+
+    def _decoded(self, patched: JSON, problems: list[str]) -> Object:
+        """The patched scale, typed; what does not fit is the patch's fault: 422."""
+        text = codec.sorted_text(patched)
+        try:
+            scale = check_type(patched, "Scale", VERSION, text)
+            new = decode_native(_schema(), "Scale", "v1", scale, problems, None)
+        except BadRequest as error:
+            why = error.message.partition("as a Scale: ")[2]
+            raise bad_patch(text, why or error.message) from error
+        if problems and self.sent.field_validation == "Strict":
+            raise bad_patch(text, "strict decoding error: " + ", ".join(problems))
+        return new
 
 
 @dataclass(frozen=True, slots=True)

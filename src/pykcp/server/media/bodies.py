@@ -141,12 +141,12 @@ def parse_sent(sent: Sent, kind: str, api_version: str) -> Any:
             return yaml_text.parse(sent.body)
         except yaml_text.BadYAML as error:
             raise unrecognized(kind, str(error), sent.body) from error
+    if form != negotiation.PROTOBUF:
+        raise UnsupportedMediaType(negotiation.SERVED)
     message = message_of(api_version, kind)
     if message is None:
         raise UnsupportedMediaType(negotiation.SERVED[:2])
-    if form == negotiation.PROTOBUF:
-        return _parse_protobuf(sent.body, message, kind)
-    raise UnsupportedMediaType(negotiation.SERVED)
+    return _parse_protobuf(sent.body, message, kind)
 
 
 def _parse_json(body: bytes, kind: str, api_version: str) -> Any:

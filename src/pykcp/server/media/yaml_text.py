@@ -116,6 +116,8 @@ class _Document:
                 if event is None or isinstance(event, yaml.StreamEndEvent):
                     break
                 self._take(yaml, event)
+        except BadYAML:
+            raise
         except (yaml.YAMLError, ValueError) as error:
             raise BadYAML(_go_words(error)) from error
         finally:
@@ -222,7 +224,7 @@ def _key(value: Any) -> str:
         return str(value)
     if isinstance(value, float):
         return f"{value:g}"
-    raise ValueError(f"unsupported map key of type: {_GO_TYPES.get(type(value), 'map')}")
+    raise BadYAML(f"unsupported map key of type: {_GO_TYPES.get(type(value), 'map')}")
 
 
 _GO_TYPES = {type(None): "%!s(<nil>)", list: "slice"}
@@ -237,7 +239,7 @@ def _scalar(event: Any) -> Any:
     else:
         value = _tagged(text, tag)
     if isinstance(value, float) and not math.isfinite(value):
-        raise ValueError(f"json: unsupported value: {_GO_FLOATS.get(value, 'NaN')}")
+        raise BadYAML(f"json: unsupported value: {_GO_FLOATS.get(value, 'NaN')}")
     return value
 
 
@@ -301,7 +303,10 @@ def _integer(found: re.Match[str]) -> int:
 
 
 def _go_words(error: Exception) -> str:
-    problem = getattr(error, "problem", None) or str(error)
+    """Go counts the lines of what it cannot scan from 1, and those of what it cannot parse from 0."""
+    problem = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
     mark = getattr(error, "problem_mark", None)
-    line = f"line {mark.line + 1}: " if mark is not None and mark.line else ""
-    return f"yaml: {line}{problem}"
+    if mark is None or not mark.line:
+        return f"yaml: {problem}"
+    line = mark.line + (type(error).__name__ == "ScannerError")
+    return f"yaml: line {line}: {problem}"
