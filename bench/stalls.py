@@ -6,7 +6,8 @@ Every row is an attack by an ordinary user, who is administrator of their own wo
 it, from another process, another user in another workspace reads 100 times, writes 20 times a second
 and watches: the delays are theirs. A row whose requests are answered otherwise than
 `stalls_answers` says fails: it would test nothing. With --peer the attacks that kube-apiserver can be asked, too,
-are sent to it as well; tenants are users with a namespace there.
+are sent to it as well; tenants are users with a namespace there. Rows whose names begin with
+"front-proxy" have two shards, and everybody goes through their front-proxy.
 """
 
 from __future__ import annotations
@@ -25,16 +26,22 @@ from collections.abc import Callable
 
 from stalls_attacker import Attack
 from stalls_clusters import ATTACKS as CLUSTERS
+from stalls_fleet import ATTACKS as FLEET_ATTACKS
+from stalls_fleet import ProxyPlace
 from stalls_kinds import ATTACKS as KINDS
 from stalls_load import ATTACKS as LOADS
 from stalls_numbers import ATTACKS as NUMBERS
 from stalls_places import Place
+from stalls_pods import ATTACKS as PODS
 from stalls_run import Bench, Row, as_dict
 from stalls_services import ATTACKS as SERVICES
 from stalls_texts import ATTACKS as TEXTS
 from stalls_versions import ATTACKS as VERSIONS
 
-ATTACKS: list[Attack] = [*TEXTS, *KINDS, *VERSIONS, *LOADS, *SERVICES, *NUMBERS, *CLUSTERS]
+ATTACKS: list[Attack] = [*TEXTS, *KINDS, *VERSIONS, *LOADS, *SERVICES, *NUMBERS, *CLUSTERS, *PODS]
+
+FLAGS = ("--batteries-included=+kubernetes",)
+"""Workspaces can have pods."""
 
 _HEAD = (
     "| attack | server | answers | in | GET p99 / longest | write p99 / longest | watch longest"
@@ -98,8 +105,9 @@ def main() -> None:
     parser.add_argument("--quiet", action="store_true", help="no stacks of stalls")
     options = parser.parse_args()
     attacks = [a for a in ATTACKS if re.search(options.only, a.name)]
+    fleet_attacks = [a for a in FLEET_ATTACKS if re.search(options.only, a.name)]
     if options.list:
-        print("\n".join(a.name for a in attacks))
+        print("\n".join(a.name for a in (*attacks, *fleet_attacks)))
         return
     rows: list[Row] = []
 
@@ -119,14 +127,19 @@ def main() -> None:
             pathlib.Path("/proc/self/autogroup").write_text(str(-options.priority))
     print(_HEAD)
     with tempfile.TemporaryDirectory(prefix="stalls-") as folder:
-        if not options.peer_only:
-            place = Place("pykcp", pathlib.Path(folder) / "ours", is_peer=False)
+        if attacks and not options.peer_only:
+            place = Place("pykcp", pathlib.Path(folder) / "ours", is_peer=False, flags=FLAGS)
             run_place(place, attacks, show)
+        if fleet_attacks and not options.peer_only:
+            run_place(
+                ProxyPlace("front-proxy", pathlib.Path(folder) / "fleet", False),
+                fleet_attacks,
+                show,
+            )
         if options.peer or options.peer_only:
             binary = options.peer_binary
             peer = Place("kube-apiserver", pathlib.Path(folder) / "peer", True, binary=binary)
-            asked = [a for a in attacks if a.has_peer]
-            run_place(peer, asked, show)
+            run_place(peer, [a for a in attacks if a.has_peer], show)
     if failed := [row.name for row in rows if row.problem]:
         sys.exit(f"{len(failed)} rows tested nothing: {'; '.join(failed)}")
 

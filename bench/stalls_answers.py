@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 _DONE = frozenset(("200", "201"))
 _PUT_OFF = frozenset(("429", "reset", "still going"))
 """A server may make attackers wait; but not only that."""
+FRONT_PROXY = "front-proxy: "
+"""Attacks that go through a front-proxy; those that are made without one, too, have the same answers."""
 RECEIVED = "requests that the cluster received"
 
 _ANSWERS: dict[str, tuple[str, ...]] = {
@@ -57,6 +59,8 @@ _ANSWERS: dict[str, tuple[str, ...]] = {
     "options and scales in YAML with an alias bomb": ("413",),
     "policy of 300 questions to the authorizer": ("422",),
     "reviews in 500 KB of flow YAML": ("400", "422"),
+    "front-proxy: workspaces that do not exist, 256 streams": ("403",),
+    "front-proxy: paths of 2,000 segments, 64 streams": ("403",),
     "100 slow readers of a list of 17 MB": (),
     "256 paged lists with closed windows in four rooms": (),
     "800 lists of 17 MB with closed windows": (),
@@ -68,6 +72,7 @@ and floods below HTTP have no answers."""
 
 def problem(name: str, statuses: Mapping[str, int]) -> str:
     """What is wrong with the answers to an attack; "" if they are as expected."""
+    name = name if name in _ANSWERS else name.removeprefix(FRONT_PROXY)
     if name.startswith("flood: ") or _ANSWERS.get(name) == ():
         return ""
     if RECEIVED in statuses and not statuses[RECEIVED]:

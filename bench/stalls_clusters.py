@@ -18,6 +18,7 @@ from pykcp.testing.https import HTTPSServer
 
 ATTACKS: list[Attack] = []
 _WORKLOAD = "/apis/workload.kcp.dev/v1alpha1"
+CLUSTERS = f"{_WORKLOAD}/clusters"
 _TYPES = "/apis/apiresource.kcp.dev/v1alpha1"
 _ATTACK_SECONDS = 5.0
 _CHUNK = 1 << 16
@@ -120,7 +121,7 @@ def _usual(request: web.Request) -> web.Response:
     return web.json_response(empty)
 
 
-async def _stream(
+async def stream_answer(
     request: web.Request, chunks: Iterator[bytes], pause: float = 0.0
 ) -> web.Response:
     answer = web.StreamResponse(headers={"Content-Type": JSON})
@@ -134,22 +135,25 @@ async def _stream(
     return answer  # type: ignore[return-value]
 
 
-async def _bind(a: Attacker) -> None:
+async def bind(a: Attacker, export: str = "workload.kcp.dev") -> None:
+    """Bind an export of `root`."""
     binding = {
         "apiVersion": "apis.kcp.io/v1alpha2",
         "kind": "APIBinding",
-        "metadata": {"name": "workload.kcp.dev"},
-        "spec": {"reference": {"export": {"path": "root", "name": "workload.kcp.dev"}}},
+        "metadata": {"name": export},
+        "spec": {"reference": {"export": {"path": "root", "name": export}}},
     }
     await a.setup("POST", "/apis/apis.kcp.io/v1alpha2/apibindings", binding)
 
-    async def is_served() -> bool:
-        return (await a.request("GET", f"{_WORKLOAD}/clusters"))[0] == 200
+    async def is_bound() -> bool:
+        path = f"/apis/apis.kcp.io/v1alpha2/apibindings/{export}"
+        found = json.loads((await a.request("GET", path))[1])
+        return bool(found.get("status", {}).get("phase") == "Bound")
 
-    await a.wait_for(is_served)
+    await a.wait_for(is_bound, 30)
 
 
-def _cluster(name: str, kubeconfig: str, **spec: Any) -> dict[str, Any]:
+def cluster_object(name: str, kubeconfig: str, **spec: Any) -> dict[str, Any]:
     return {
         "apiVersion": "workload.kcp.dev/v1alpha1",
         "kind": "Cluster",
@@ -162,13 +166,13 @@ def _hostile(answer: Answer, *, clusters: int = 4, **spec: Any) -> Script:
     """Several Clusters that lead to one server."""
 
     async def script(a: Attacker) -> AsyncIterator[None]:
-        await _bind(a)
+        await bind(a)
         server = HostileCluster(answer)
         yield
         try:
             for n in range(clusters):
-                body = _cluster(f"c{n}", server.kubeconfig(), **spec)
-                await a.send("POST", f"{_WORKLOAD}/clusters", body)
+                body = cluster_object(f"c{n}", server.kubeconfig(), **spec)
+                await a.send("POST", CLUSTERS, body)
             await asyncio.sleep(_ATTACK_SECONDS)
             a.outcome.statuses[RECEIVED] = server.requests
         finally:
@@ -187,7 +191,7 @@ def _but(*paths: str) -> Callable[[Callable[[web.Request], Iterator[bytes]]], An
         async def answer(request: web.Request) -> web.StreamResponse | None:
             for path in paths:
                 if request.path == path or (path[-1] == "*" and request.path.startswith(path[:-1])):
-                    return await _stream(request, chunks(request))
+                    return await stream_answer(request, chunks(request))
             return None
 
         return answer
@@ -273,7 +277,7 @@ async def _endless_pages(request: web.Request) -> web.StreamResponse | None:
 
 
 async def _trickling(request: web.Request) -> web.StreamResponse | None:
-    return await _stream(request, itertools.repeat(b" "), 0.2)
+    return await stream_answer(request, itertools.repeat(b" "), 0.2)
 
 
 # -- watches ---------------------------------------------------------------------------------------
@@ -301,13 +305,13 @@ async def _watch_flood(request: web.Request) -> web.StreamResponse | None:
         "metadata": {"resourceVersion": "9", "annotations": {"k8s.io/initial-events-end": "true"}}
     }
     first = json.dumps({"type": "BOOKMARK", "object": {"kind": "X", **end}}).encode() + b"\n"
-    return await _stream(request, itertools.chain((first,), itertools.repeat(_EVENTS)))
+    return await stream_answer(request, itertools.chain((first,), itertools.repeat(_EVENTS)))
 
 
 async def _endless_line(request: web.Request) -> web.StreamResponse | None:
     if not request.query.get("watch"):
         return None
-    return await _stream(request, itertools.repeat(b"x" * _CHUNK))
+    return await stream_answer(request, itertools.repeat(b"x" * _CHUNK))
 
 
 async def _usual_cluster(_request: web.Request) -> None:
@@ -339,14 +343,14 @@ _add("200 clusters in one workspace", _hostile(_usual_cluster, clusters=200))
 
 def _large_kubeconfigs() -> Script:
     async def script(a: Attacker) -> AsyncIterator[None]:
-        await _bind(a)
+        await bind(a)
         server = HostileCluster(_usual_cluster)
         padding = ',"x":[' + "{a: b}, " * 7_000 + "{}]"
         yield
         try:
             for n in range(8):
-                body = _cluster(f"c{n}", server.kubeconfig(padding))
-                await a.send("POST", f"{_WORKLOAD}/clusters", body)
+                body = cluster_object(f"c{n}", server.kubeconfig(padding))
+                await a.send("POST", CLUSTERS, body)
             await asyncio.sleep(2)
         finally:
             await asyncio.to_thread(server.close)
@@ -358,11 +362,11 @@ def _placed(terms: int, workloads: int) -> Script:
     """A Placement of many terms, and workloads that it selects."""
 
     async def script(a: Attacker) -> AsyncIterator[None]:
-        await _bind(a)
+        await bind(a)
         server = HostileCluster(_usual_cluster)
         for n in range(3):
-            body = _cluster(f"c{n}", server.kubeconfig())
-            await a.setup("POST", f"{_WORKLOAD}/clusters", body)
+            body = cluster_object(f"c{n}", server.kubeconfig())
+            await a.setup("POST", CLUSTERS, body)
         selectors = [
             {"labelSelector": {"matchExpressions": [{"key": f"k{n}", "operator": "DoesNotExist"}]}}
             for n in range(terms)
@@ -399,9 +403,9 @@ def _assigned(count: int) -> Script:
     """So many objects that are labelled for one cluster."""
 
     async def script(a: Attacker) -> AsyncIterator[None]:
-        await _bind(a)
+        await bind(a)
         server = HostileCluster(_usual_cluster)
-        await a.setup("POST", f"{_WORKLOAD}/clusters", _cluster("c", server.kubeconfig()))
+        await a.setup("POST", CLUSTERS, cluster_object("c", server.kubeconfig()))
         labels = {"workloads.kcp.dev/cluster": "c"}
         yield
         try:
@@ -426,9 +430,9 @@ def _negotiated(properties: int) -> Script:
     """Two imports of one type, each with a large schema of its own."""
 
     async def script(a: Attacker) -> AsyncIterator[None]:
-        await _bind(a)
+        await bind(a)
         server = HostileCluster(_usual_cluster)
-        await a.setup("POST", f"{_WORKLOAD}/clusters", _cluster("c", server.kubeconfig()))
+        await a.setup("POST", CLUSTERS, cluster_object("c", server.kubeconfig()))
         bodies = []
         for n in range(2):
             fields = {f"p{m}": {"type": "string", "maxLength": 5 + n} for m in range(properties)}

@@ -21,6 +21,7 @@ from typing import Any
 
 from target import Target
 
+from pykcp.testing.client import TestClient
 from pykcp.testing.kubeconfig import read_access
 from pykcp.testing.server import ServerProcess
 from pykcp.testing.workspaces import make_workspace
@@ -191,8 +192,8 @@ class Place:
 
     def make_room(self, name: str, user: str) -> Room:
         """A workspace, or a namespace, in which a user may do everything."""
-        if self._ours is not None:
-            root = self._ours.client(cluster="root")
+        if not self.is_peer:
+            root = self.root_client()
             if root.get(f"/apis/tenancy.kcp.io/v1alpha1/workspaces/{name}").status == 404:
                 make_workspace(root, name)
             prefix, namespace = f"/clusters/root:{name}", "default"
@@ -204,9 +205,14 @@ class Place:
         assert status in (201, 409), answer
         return Room(prefix, namespace, user)
 
+    def root_client(self) -> TestClient:
+        """The administrator in the workspace `root`, of ours."""
+        assert self._ours is not None
+        return self._ours.client(cluster="root")
+
     def drop_room(self, name: str) -> None:
         """Delete what a tenant has made, without waiting for it."""
-        if self._ours is not None:
+        if not self.is_peer:
             self.ask("DELETE", f"/clusters/root/apis/tenancy.kcp.io/v1alpha1/workspaces/{name}")
         else:
             for path in _PEER_KINDS:

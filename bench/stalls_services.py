@@ -181,10 +181,12 @@ async def _readable(connection: Connection, room: Room) -> int:
     ).status
 
 
-def _readable_watches(count: int) -> Script:
+def readable_watches(service: str, count: int) -> Script:
+    """Watches over all that the attacker may read, and 100 events for each."""
+
     async def script(a: Attacker) -> AsyncIterator[None]:
         opened = [await a.target().connect() for _ in range(count // 50)]
-        path = "/services/readable/clusters/*/api/v1/configmaps?watch=1"
+        path = f"{service}/readable/clusters/*/api/v1/configmaps?watch=1"
         yield
 
         async def follow(connection: Connection) -> None:
@@ -232,7 +234,7 @@ async def _debug(connection: Connection, room: Room) -> int:
 
 
 _add("readable lists of 10,000 in a loop, 64 streams", many(_readable, objects=10_000))
-_add("readable watches, 1,000 of them", _readable_watches(1_000))
+_add("readable watches, 1,000 of them", readable_watches("/services", 1_000))
 _add("console in a loop, 256 streams", many(_page, streams=32))
 _add("sign-in of the console with bodies of 2 MB", _console_tokens())
 _add("pages of /debug in a loop, 64 streams", many(_debug))

@@ -25,6 +25,7 @@ from pykcp.clients.where import ROUTED
 from pykcp.machinery.kcp import clusters
 from pykcp.machinery.status import ServiceUnavailable, StatusError, Unauthorized
 from pykcp.proxy.backend import OPERATOR, ProxyBackend, check_path, hop_headers, is_plain
+from pykcp.proxy.callers import CallerSeats, caller_of
 from pykcp.proxy.identity import GroupFilter
 from pykcp.proxy.lookup import RouteLookup, UnknownCluster
 from pykcp.proxy.mapping import CLUSTERS, MappingMatcher, PathMapping
@@ -66,6 +67,10 @@ _WORKSPACE_SERVICE = re.compile(
 ).fullmatch
 _HTTP1 = "HTTP/1.1"
 _MEMO = "proxy.headers"
+_SEATS, _WAITING = 64, 1024
+"""Requests of one caller that are under way, and that wait for them."""
+_MERGED_SEATS, _MERGED_WAITING = 4, 256
+"""The same of requests to all shards, which cost many times as much."""
 _MOST_REMEMBERED = 32
 """Headers of a request that is remembered."""
 
@@ -142,6 +147,8 @@ class FrontProxy:
         self._sign_in, self._authentication = sign_in, sign_in.authentication
         self._shards, self._table, self._lookup = shards, table, lookup
         self._pages, self._metrics = pages, metrics
+        self._seats = CallerSeats(_SEATS, _WAITING)
+        self._merged_seats = CallerSeats(_MERGED_SEATS, _MERGED_WAITING)
         self._merged = MergedCollections(self, peers)
         self._tree = MergedTree(self._merged, self._find_route)
         self._reports = MergedReports(peers, shards.names, pages.may_read)
@@ -210,9 +217,15 @@ class FrontProxy:
             answer = self._report if is_report else self._merge
             await answer(call, self._shard_backend)
             return
-        target = await self._find_target(call)
-        user, is_filtered = await self._authenticate(call, target)
+        async with self._seats.seat(self._known_caller(call)):
+            target = await self._find_target(call)
+            user, is_filtered = await self._authenticate(call, target)
         await self._forward(call, SentRequest(target, user, is_filtered, call.started))
+
+    def _known_caller(self, call: Call) -> str:
+        """As far as it is known before signing in."""
+        request = call.exchange.request
+        return caller_of(request, self._authentication.peek(request))
 
     async def _merge(self, call: Call, backend: ProxyBackend) -> None:
         """Answer with what all shards say."""
@@ -223,8 +236,13 @@ class FrontProxy:
             call.exchange.request, SentRequest(target, user, is_filtered, call.started)
         )
         asked = read_request(call, headers)
+        caller = caller_of(call.exchange.request, user)
         is_tree = asked.path.startswith(TREE)
-        await (self._tree.serve(asked) if is_tree else self._merged.serve(asked))
+        if asked.is_watch and not is_tree:
+            await self._merged.send_watch(asked, self._merged_seats.seat(caller))
+            return
+        async with self._merged_seats.seat(caller):
+            await (self._tree.serve(asked) if is_tree else self._merged.send_list(asked))
 
     async def _report(self, call: Call, backend: ProxyBackend) -> None:
         """Answer with what all shards report to administrators."""
@@ -372,11 +390,16 @@ class FrontProxy:
         def go_on() -> Coroutine[Any, Any, None]:
             return self._go_on(exchange, sent, observer)
 
+        caller = caller_of(exchange.request, sent.user)
+        if not self._seats.take(caller):
+            return go_on()
+        observer.hold_seat(self._seats, caller)
         try:
             if forwarder.start(exchange, onward, go_on):
                 return None
         except SendFailed:
             pass  # it is answered below
+        observer.release_seat()
         return go_on()
 
     async def _go_on(
@@ -396,8 +419,11 @@ class FrontProxy:
 
     async def _forward(self, call: Call, sent: SentRequest) -> None:
         """To the end of the answer. Raises the error to answer if there is none."""
+        caller = caller_of(call.exchange.request, sent.user)
         for _ in range(_MOST_SHARDS):
             onward, observer = self._onward(call.exchange, sent)
+            await self._seats.wait(caller)
+            observer.hold_seat(self._seats, caller)
             try:
                 await sent.target.backend.forwarder.forward(call.exchange, onward)
             except AnswerRejected:
@@ -408,6 +434,8 @@ class FrontProxy:
                 raise BadGateway from error
             else:
                 return
+            finally:
+                observer.release_seat()
         raise ServiceUnavailable("the logical cluster is being moved", retry_after=1)
 
     async def _reroute(self, call: Call, sent: SentRequest, moved_to: str) -> SentRequest:

@@ -14,6 +14,8 @@ import contextlib
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager
+from functools import partial
 from math import inf
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import parse_qsl, urlencode
@@ -39,6 +41,7 @@ from pykcp.proxy.merge import (
     read_line,
     tail,
 )
+from pykcp.proxy.progress import ShardProgress
 from pykcp.server.call import Call
 from pykcp.server.media.answers import JSON_HEADERS
 from pykcp.wire.exchange import Header, Stream
@@ -89,6 +92,10 @@ class MergedRequest(NamedTuple):
         given = [*self.query, *((name, str(value)) for name, value in more.items() if value != "")]
         return f"{self.path}?{urlencode(given)}" if given else self.path
 
+    @property
+    def is_watch(self) -> bool:
+        return self.is_true("watch")
+
     def is_true(self, name: str) -> bool:
         return self.asked.get(name, "false") not in ("false", "0")
 
@@ -111,13 +118,13 @@ def read_request(call: Call, headers: Sequence[Header]) -> MergedRequest:
 class MergedCollections:
     def __init__(self, reads: ShardReads, peers: Peers) -> None:
         self._reads, self._peers = reads, peers
+        self._progress: dict[str, ShardProgress] = {}
 
-    async def serve(self, asked: MergedRequest) -> None:
-        """Answer a list or a watch. Raises the error to answer."""
-        if asked.is_true("watch"):
-            await _MergedWatch(self, asked).run()
-        else:
-            await self._list(asked)
+    async def send_watch(
+        self, asked: MergedRequest, beginning: AbstractAsyncContextManager[None]
+    ) -> None:
+        """To its end. `beginning`: entered until only events follow. Raises the error to answer."""
+        await _MergedWatch(self, asked).run(beginning)
 
     # --- revisions
 
@@ -146,7 +153,17 @@ class MergedCollections:
         return found
 
     async def advance(self, shard: str, revision: int) -> int:
-        """Raises one of _FAILURES."""
+        """How far a shard is, after it has reached a revision. Raises one of _FAILURES.
+
+        Watches ask at the same time, all when the same event waits: one question is under way, and
+        the next is for all who asked meanwhile.
+        """
+        advance = self._progress.get(shard)
+        if advance is None:
+            advance = self._progress[shard] = ShardProgress(partial(self._advance, shard))
+        return await advance.ask(revision)
+
+    async def _advance(self, shard: str, revision: int) -> int:
         client = self._peers.client(shard)
         async with asyncio.timeout(_SECONDS):
             response = await client.http.request(
@@ -166,7 +183,8 @@ class MergedCollections:
 
     # --- lists
 
-    async def _list(self, asked: MergedRequest) -> None:
+    async def send_list(self, asked: MergedRequest) -> None:
+        """Raises the error to answer."""
         limit = _number(asked, "limit")
         token = asked.asked.get("continue", "")
         is_partial = asked.is_true(_PARTIAL)
@@ -273,6 +291,12 @@ def _next_page(revision: int, shards: Sequence[str], shard: str, inner: str) -> 
     return base64.urlsafe_b64encode(made).rstrip(b"=").decode()
 
 
+async def _cancel(tasks: Sequence[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
 class _MergedWatch:
     """One watch over all shards."""
 
@@ -285,8 +309,17 @@ class _MergedWatch:
         self._bookmarked = self._waiting_since = time.monotonic()
         self._reached = 0
 
-    async def run(self) -> None:
+    async def run(self, beginning: AbstractAsyncContextManager[None]) -> None:
         """To the end. Raises the error to answer if it cannot begin."""
+        async with beginning:
+            tasks = await self._begin()
+        try:
+            await self._deliver(tasks)
+        finally:
+            await _cancel(tasks)
+
+    async def _begin(self) -> list[asyncio.Task[None]]:
+        """Up to what comes after the objects that there are; the tasks that follow the shards."""
         asked, collections = self._asked, self._collections
         version = _number(asked, "resourceVersion")
         sends_initial = asked.is_true("sendInitialEvents") or not version
@@ -313,11 +346,10 @@ class _MergedWatch:
         try:
             if sends_initial:
                 await self._send_initial(shards, revision)
-            await self._deliver(tasks)
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+        except BaseException:
+            await _cancel(tasks)
+            raise
+        return tasks
 
     async def _open(self, shard: str) -> HttpResponse:
         drop = ("sendInitialEvents", "allowWatchBookmarks")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pykcp.clients.errors import SendFailed
 from pykcp.clients.where import MISDIRECTED, MOVED_AT, NOT_HERE
 from pykcp.observe.metrics import Counter, Histogram, Registry
+from pykcp.proxy.callers import CallerSeats
 from pykcp.wire.exchange import Header, Stream
 
 _BOUNDS = (
@@ -70,7 +71,10 @@ class ProxyMetrics:
 class ForwardedRequest:
     """One request on its way to a server: counted at its end."""
 
-    __slots__ = ("_method", "_metrics", "_started", "is_misdirected", "moved_to", "resume", "shard")
+    __slots__ = (
+        "_caller", "_method", "_metrics", "_seats", "_started", "is_misdirected", "moved_to",
+        "resume", "shard",
+    )  # fmt: skip
 
     def __init__(self, metrics: ProxyMetrics, method: str, shard: str, started: float) -> None:
         """`shard`: "" if it goes to another server."""
@@ -82,8 +86,20 @@ class ForwardedRequest:
         """The shard does not have the logical cluster …"""
         self.moved_to = ""
         """… and knows which one has it."""
+        self._seats: CallerSeats | None = None
+        self._caller = ""
+
+    def hold_seat(self, seats: CallerSeats, caller: str) -> None:
+        """Until the answer begins, or there is none."""
+        self._seats, self._caller = seats, caller
+
+    def release_seat(self) -> None:
+        if self._seats is not None:
+            seats, self._seats = self._seats, None
+            seats.release(self._caller)
 
     def accepts(self, status: int, headers: Sequence[Header]) -> bool:
+        self.release_seat()
         if status != MISDIRECTED:
             return True
         found = [value for name, value in headers if name == NOT_HERE]
@@ -101,6 +117,7 @@ class ForwardedRequest:
         return True
 
     def ended(self, status: int, received: int, sent: int) -> None:
+        self.release_seat()
         if not status:
             return  # it is sent again, or answered here
         metrics = self._metrics

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from stalls import ATTACKS
+from stalls import ATTACKS, FLEET_ATTACKS
 from stalls_answers import problem, unknown
 from stalls_attacker import SECONDS, Attack, Attacker
 from stalls_innocent import Innocent, part
@@ -109,7 +109,7 @@ async def _attack(place: Place, attack: Attack) -> tuple[float, float, float]:
 
 
 def test_answers_are_expected_of_attacks_that_exist() -> None:
-    assert not unknown(BY_NAME)
+    assert not unknown([attack.name for attack in (*ATTACKS, *FLEET_ATTACKS)])
 
 
 @pytest.mark.timeout(60)

@@ -15,6 +15,7 @@ from urllib.parse import quote
 
 import orjson
 
+from pykcp.aio.slices import Slices
 from pykcp.caching import BoundedCache
 from pykcp.clients.direct import OneServer
 from pykcp.clients.errors import SendFailed
@@ -76,7 +77,11 @@ class ReachedCluster:
             listed, version = await self._client.list_with_version(
                 "", PODS, place, labels=rest or "", fields=fields
             )
-            found += [self._shown(pod, origin) for pod in listed]
+            slices = Slices(self._workspace)
+            for pod in listed:
+                found.append(self._shown(pod, origin))
+                if slices.is_over():
+                    await slices.next()
             if not version.isdecimal():
                 raise ServiceUnavailable(f"the cluster has the resource version {version[:20]!r}")
             versions.append(version)

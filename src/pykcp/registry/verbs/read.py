@@ -45,6 +45,8 @@ class Listing:
     remaining: int | None
     next_after: str = ""
     """The key after which there may be more."""
+    version: str = ""
+    """What clients get as the resource version, if that is not the revision."""
 
 
 async def list_objects(

@@ -256,7 +256,7 @@ def _metadata(call: Call, listing: Listing) -> Object:
 
 
 def list_metadata(listing: Listing) -> Object:
-    metadata: Object = {"resourceVersion": str(listing.revision)}
+    metadata: Object = {"resourceVersion": listing.version or str(listing.revision)}
     if listing.continue_token:
         metadata["continue"] = listing.continue_token
         if listing.remaining is not None:

@@ -8,16 +8,21 @@ authorized the request; the cluster is asked with the credentials of its registr
 from __future__ import annotations
 
 import asyncio
+import heapq
 from collections.abc import Coroutine, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
+import orjson
+
+from pykcp.aio.resting import rest
 from pykcp.apis.kube.workloads.definition import STREAMED
 from pykcp.auth.authn.bearer import without_token_protocol
 from pykcp.clients.errors import SendFailed
 from pykcp.clients.forwarder import Forwarder, Onward
 from pykcp.clients.outbound import Tenant
 from pykcp.machinery.status import NotFound, ServiceUnavailable, StatusError
-from pykcp.registry.verbs.read import Pager
+from pykcp.registry.verbs.read import Listing, Pager
 from pykcp.server.call import Call, Handler
 from pykcp.server.forwarding import sent_headers, without
 from pykcp.server.handlers import get, listing, placed_watch
@@ -30,6 +35,8 @@ from pykcp.wire.exchange import Header, IncomingRequest
 
 _SECRET_HEADERS = ("x-remote-", "impersonate-", "authorization", "cookie", "host")
 _PROTOCOLS = "sec-websocket-protocol"
+_PART = 100
+"""Pods of clusters that are worked on at a time."""
 
 
 class PodCluster(WatchedCluster, Protocol):
@@ -54,6 +61,58 @@ class PodCluster(WatchedCluster, Protocol):
 class PodClusters(Protocol):
     async def reach(self, cluster: str) -> Sequence[PodCluster]:
         """Those that this server can connect to."""
+
+
+class _JoinedPods:
+    """Stored pods, and after them those of clusters in the order of their names."""
+
+    def __init__(
+        self,
+        call: Call,
+        first: Listing,
+        pager: Pager,
+        found: Sequence[Sequence[Object]],
+        version: str,
+    ) -> None:
+        """`first`: the first page of the pager; `found`: what each cluster answered."""
+        self._call, self._pager, self._version = call, pager, version
+        self._page: Listing | None = first
+        self._last = first
+        self._stored: set[tuple[str, str]] = set()
+        # Clusters may have tens of thousands of pods, which are not sorted in one go.
+        parts = (pods[n : n + _PART] for pods in found for n in range(0, len(pods), _PART))
+        self._placed = heapq.merge(*(sorted(part, key=_name_of) for part in parts), key=_name_of)
+        self._next = next(self._placed, None)
+
+    @property
+    def is_done(self) -> bool:
+        return self._page is None and self._pager.is_done and self._next is None
+
+    async def next(self) -> Listing:
+        await rest()
+        page = self._page
+        if page is None and not self._pager.is_done:
+            page = await self._pager.next()
+        self._page = None
+        if page is None:
+            return replace(self._last, values=self._placed_values(), version=self._version)
+        for value in page.values:
+            self._stored.add(_name_of(self._call.shown.object_of(value)))
+        self._last = page
+        return replace(page, version=self._version)
+
+    def _placed_values(self) -> list[bytes]:
+        values: list[bytes] = []
+        while self._next is not None and len(values) < _PART:
+            if _name_of(self._next) not in self._stored:
+                values.append(orjson.dumps(self._next))
+            self._next = next(self._placed, None)
+        return values
+
+
+def _name_of(pod: Object) -> tuple[str, str]:
+    metadata = pod["metadata"]
+    return metadata.get("namespace") or "", metadata["name"]
 
 
 class PlacedPods:
@@ -90,25 +149,11 @@ class PlacedPods:
         placed_watch.take_position(call)
         options = listing.list_options(call)
         pager = Pager(call.resource, call.context, call.info.namespace, options)
-        stored: list[Object] = []
-        page = await pager.next()
-        while True:
-            stored += [call.shown.object_of(value) for value in page.values]
-            if pager.is_done:
-                break
-            page = await pager.next()
+        first = await pager.next()
         clusters = await self._clusters.reach(call.cluster)
-        position = PodPosition(page.revision)
+        position = PodPosition(first.revision)
         found = await asyncio.gather(*(self._of(call, one, position) for one in clusters))
-        known = {(pod["metadata"].get("namespace"), pod["metadata"]["name"]) for pod in stored}
-        placed = [
-            pod
-            for pods in found
-            for pod in pods
-            if (pod["metadata"].get("namespace"), pod["metadata"]["name"]) not in known
-        ]
-        placed.sort(key=lambda pod: (pod["metadata"].get("namespace"), pod["metadata"]["name"]))
-        listing.send_objects(call, stored + placed, {"resourceVersion": str(position)})
+        await listing.send_list(call, _JoinedPods(call, first, pager, found, str(position)))
 
     async def _of(self, call: Call, cluster: PodCluster, position: PodPosition) -> list[Object]:
         """Those of one cluster; one that does not answer costs a warning, not the others."""

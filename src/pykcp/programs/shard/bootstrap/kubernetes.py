@@ -135,6 +135,8 @@ async def _define(client: LocalClient, cluster: str, definition: Object) -> None
 
 async def bootstrap_export(client: LocalClient) -> None:
     """The export `kubernetes` with its schemas, which every user may bind."""
+    import pykcp.apis.kube.workloads.rules  # noqa: F401  # not while somebody's first pod is created
+
     root, wanted = clusters.ROOT, workload_export()
     found = await client.get(root, API_EXPORTS, EXPORT) or {}
     if (found.get("spec") or {}).get("resources") == wanted["spec"]["resources"]:
