@@ -227,6 +227,9 @@ async def move(kcp: Kcp, fleet: Fleet, objects: int = 10_000) -> None:
         f"failed {dict(failures) or 0}; watch {'ended' if watching.done() else 'went on'}, "
         f"missed {len(written - seen)}",
     )
+    for line in fleet[fleet.shards[1]].log().splitlines():
+        if f"logical cluster {cluster} has come" in line:
+            say("  of which", line.partition("entries; ")[2])
     watching.cancel()
 
 

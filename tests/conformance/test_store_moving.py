@@ -280,6 +280,22 @@ class TestAdoption:
         assert len(await export(origin, "one")) == len(await export(destination, "one"))
         assert origin.complete_since("a/r/one/") >= base
 
+    @pytest.mark.parametrize("is_tidied", [True, False])
+    async def test_it_comes_again(self, origin: Store, destination: Store, is_tidied: bool) -> None:
+        """Whether or not everything that was staged the first time has been removed by then."""
+        await write(origin, put("a/r/one//x", "1"), put("a/r/one//y", "2"), put("b/r/one//z", "3"))
+        for here, there in ((origin, destination), (destination, origin), (origin, destination)):
+            there.release("one")
+            await self.move(here, there, "one")
+            if is_tidied:
+                await there.tidy("one")
+            here.refuse("one", "there")
+            await here.evict([gone(row.key) for row in await export(here, "one")])
+            await write(there, put("a/r/one//y", "again"))
+        keys = [row.key for row in await export(destination, "one")]
+        assert keys == ["a/r/one//late", "a/r/one//x", "a/r/one//y", "b/r/one//z"]
+        assert destination.staged("one") is None
+
     async def test_numbers_that_both_counted_are_replaced(self, make: Make) -> None:
         first, second = make("first"), make("second")
         await first.start()

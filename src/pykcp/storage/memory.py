@@ -205,6 +205,9 @@ class MemoryStore:
         events = [Event(r.revision, r.key, r.value, r.terms, "", True, False) for r in rows]
         self._listeners.tell(events)
 
+    async def tidy(self, part: str) -> None:
+        """Nothing is left."""
+
     def listen(self, callback: Callable[[Sequence[Event]], None]) -> Callable[[], None]:
         return self._listeners.add(callback)
 

@@ -102,3 +102,6 @@ class Movable(Protocol):
 
     async def announce(self, part: str) -> None:
         """Tell listeners about everything in a part that was adopted."""
+
+    async def tidy(self, part: str) -> None:
+        """Remove what is left of the staging of an adopted part; nobody waits for it."""

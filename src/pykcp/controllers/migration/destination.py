@@ -13,8 +13,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Awaitable, Callable
+from itertools import pairwise
 
 from pykcp.clients.peers import Peers
 from pykcp.controllers.migration.needed_definitions import NeededDefinitions
@@ -25,6 +27,8 @@ from pykcp.registry.moving.incoming import IncomingMoves
 from pykcp.registry.moving.records import CopyProgress, Departure, TravellingRow
 from pykcp.types import Object
 
+_log = logging.getLogger(__name__)
+
 SERVICE = "/services/moving"
 FEW_CHANGES = 50
 """Writes are held when no more than so many changes are missing."""
@@ -32,7 +36,7 @@ _REPORT_SECONDS = 1.0
 _HOLD_PAUSE = 0.1
 
 Report = Callable[[int], Awaitable[None]]
-"""Called now and then with the number of copied entries."""
+"""Called now and then, and when everything is copied, with the number of copied entries."""
 
 
 class MigrationCancelled(Exception):
@@ -73,8 +77,21 @@ class MigrationDestination:
             await self._copy(move, report)
             progress = incoming.progress(cluster)
             entries = progress.entries if progress is not None else 0
+        copied = time.monotonic()
         await incoming.adopt(cluster)
+        adopted = time.monotonic()
+        await incoming.announce(cluster)
+        announced = time.monotonic()
         await incoming.arrive(cluster)
+        _log.info(
+            "logical cluster %s has come from shard %s: %d entries; writes waited %d ms for the last "
+            "changes, %d ms for the adoption, %d ms for those who follow, %d ms for the end",
+            cluster,
+            origin,
+            entries,
+            *_milliseconds(move.held_at or copied, copied, adopted, announced, time.monotonic()),
+        )
+        await incoming.tidy(cluster)
         return entries
 
     async def _check_room(self) -> None:
@@ -104,6 +121,8 @@ class MigrationDestination:
             try:
                 await self._copy_all(move, 0, report)
                 await self._definitions.ensure(move.origin, move.cluster)
+                # Later it may be too late: nothing counts them again once they are adopted.
+                await report(self._progress(move).entries)
                 await self._follow(move, report)
                 if await self._finish(move):
                     return
@@ -147,6 +166,7 @@ class MigrationDestination:
         """Let the origin hold writes, copy the last changes, have the cluster; False: again."""
         await self._incoming.expect(move.cluster, is_due=True)
         progress = self._progress(move)
+        move.held_at = time.monotonic()
         page = await move.ask("hold", after=progress.revision)
         if page["isBehind"]:
             await self._stage_changes(move, progress, page)
@@ -186,6 +206,8 @@ class _Move:
     ) -> None:
         self._peers, self.key, self.cluster, self.origin = peers, key, cluster, origin
         self._shard = shard
+        self.held_at = 0.0
+        """When the origin was asked to hold writes."""
 
     async def ask(self, action: str, **fields: object) -> Object:
         body = {"cluster": self.cluster, "migration": self.key.mark, **fields}
@@ -210,6 +232,11 @@ def _has_all(progress: CopyProgress | None, departure: Departure) -> bool:
     if progress is None or not progress.is_complete:
         return False
     return progress.revision == departure.revision
+
+
+def _milliseconds(*moments: float) -> list[int]:
+    """Between each of these moments and the next."""
+    return [round((after - before) * 1000) for before, after in pairwise(moments)]
 
 
 def _rows(page: Object) -> list[TravellingRow]:

@@ -97,6 +97,9 @@ class IncomingMoves:
                 raise translate(error) from error
             # Watches over all clusters list again: what arrived is older than what they have seen.
             self._hub.end_cluster("")
+
+    async def announce(self, cluster: str) -> None:
+        """Tell listeners of this process about an adopted cluster. Repeatable."""
         if cluster not in self._announced:
             await self._store.announce(cluster)
             self._announced.add(cluster)
@@ -123,6 +126,10 @@ class IncomingMoves:
             self._store.release(cluster)
         await self._write(operations)
         self._announced.discard(cluster)
+
+    async def tidy(self, cluster: str) -> None:
+        """Remove what a move that is done has left."""
+        await self._store.tidy(cluster)
 
     async def abandon(self, cluster: str) -> None:
         """Drop what has arrived of a cluster that stays where it is. Repeatable."""

@@ -290,6 +290,9 @@ class EncryptedStore:
     async def announce(self, part: str) -> None:
         await self._store.announce(part)
 
+    async def tidy(self, part: str) -> None:
+        await self._store.tidy(part)
+
     async def compact(self, revision: int) -> None:
         await self._store.compact(revision)
 

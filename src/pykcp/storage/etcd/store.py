@@ -91,6 +91,23 @@ class EtcdStore(Mirror):
         finally:
             await client.close()
 
+    async def erase(self) -> None:
+        """Instead of a start: remove all objects, in etcd and in the mirror."""
+        keys, client = self._keyspace, EtcdClient(self._settings)
+        ranges = ((keys.data, keys.data_end), (keys.graves, keys.graves_end))
+        removals = [
+            messages.RequestOp(
+                request_delete_range=messages.DeleteRangeRequest(key=first, range_end=end)
+            )
+            for first, end in ranges
+        ]
+        try:
+            request = messages.TxnRequest(success=removals)
+            await client.txn(request, self._settings.start_seconds)
+        finally:
+            await client.close()
+        self.remove()
+
     async def drain(self) -> None:
         if self._writes is not None:
             await self._writes.close()
@@ -234,6 +251,9 @@ class EtcdStore(Mirror):
 
     async def announce(self, part: str) -> None:
         """Listeners know everything: it was written."""
+
+    async def tidy(self, part: str) -> None:
+        """Nothing is left: staged rows are in the mirror only, and cost nobody any time."""
 
     async def barrier(self) -> None:
         """Return when everything that any server has acknowledged until now can be read here."""

@@ -79,6 +79,9 @@ class WithoutWrites:
     async def announce(self, part: str) -> None:
         raise _only_reads()
 
+    async def tidy(self, part: str) -> None:
+        raise _only_reads()
+
 
 def _only_reads() -> StoreUnavailable:
     return StoreUnavailable("this process only reads")

@@ -65,6 +65,12 @@ _INDEX_UNCHANGED = (
     " INSERT OR IGNORE INTO idx(term, key)"
     " SELECT entry, key FROM entries WHERE entry <> '' ORDER BY entry, key"
 )
+_IS_STAGED = "SELECT 1 FROM imports WHERE part = ? AND adopted = 0"
+_TIDY = (
+    "DELETE FROM incoming WHERE part = ?1 AND seq <="
+    " (SELECT max(seq) FROM (SELECT seq FROM incoming WHERE part = ?1 ORDER BY seq LIMIT ?2))"
+)
+_TIDY_ALL = "DELETE FROM incoming WHERE part NOT IN (SELECT part FROM imports WHERE adopted = 0)"
 _ROWS_PER_STEP = 500
 _Staged = list[tuple[int, PutKey | DeleteKey]]
 
@@ -94,6 +100,9 @@ def stage(
     connection: sqlite3.Connection, part: str, rows: Sequence[IncomingRow], note: str
 ) -> None:
     make_tables(connection)
+    if connection.execute(_IS_STAGED, (part,)).fetchone() is None:
+        # It was here before, and the process ended before everything of that was removed.
+        connection.execute("DELETE FROM incoming WHERE part = ?", (part,))
     connection.executemany(_STAGE, [_staged_row(part, row) for row in rows])
     connection.execute(_NOTE, (part, note))
 
@@ -118,6 +127,15 @@ def forget_adopted(connection: sqlite3.Connection, compacted: int) -> None:
     if read_all(connection):
         done = "DELETE FROM imports WHERE adopted > 0 AND adopted <= ?"
         connection.execute(done, (compacted,))
+        connection.execute(_TIDY_ALL)
+
+
+def tidy(connection: sqlite3.Connection, part: str) -> bool:
+    """Remove some of the rows that were staged of an adopted part; whether there may be more."""
+    if connection.execute(_IS_STAGED, (part,)).fetchone() is not None:
+        return False  # it comes again
+    removed = connection.execute(_TIDY, (part, _ROWS_PER_STEP)).rowcount
+    return removed == _ROWS_PER_STEP
 
 
 def adopt(
@@ -133,7 +151,7 @@ def adopt(
         _apply_all(connection, part)
         # What was staged long ago may lie below what is swept already.
         write_meta(connection, "swept", min(read_meta(connection, "swept"), base))
-    connection.execute("DELETE FROM incoming WHERE part = ?", (part,))
+    # The staged rows are removed later: writes of the part wait meanwhile.
     connection.execute(
         "UPDATE imports SET base = ?, adopted = ? WHERE part = ?", (base, revision, part)
     )

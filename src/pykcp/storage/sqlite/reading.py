@@ -179,16 +179,14 @@ class ReadingHalf:
         return ExportPage(rows, "")
 
     async def announce(self, part: str) -> None:
-        after = ""
-        while True:
-            page = await self.export(part, after=after)
-            for start in range(0, len(page.rows), EVENTS_PER_ANNOUNCEMENT):
-                rows = page.rows[start : start + EVENTS_PER_ANNOUNCEMENT]
-                self._listeners.tell([arrival(row) for row in rows])
-                await asyncio.sleep(0)
-            after = page.next_after
-            if not after:
-                return
+        connection = await self._readers.take()
+        try:
+            with self._translated(), scans.snapshot(connection):
+                for events in scans.arrivals(connection, part, EVENTS_PER_ANNOUNCEMENT):
+                    self._listeners.tell(events)
+                    await asyncio.sleep(0)
+        finally:
+            self._readers.give(connection)
 
     async def _history_on_disk(self, prefix: str, after: int, until: int, limit: int) -> Events:
         connection = await self._readers.take()

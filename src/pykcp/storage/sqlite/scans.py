@@ -49,6 +49,10 @@ EXPORT = (
     " FROM current c CROSS JOIN log l ON l.seq = c.seq"
     " WHERE c.key >= ? AND c.key < ? ORDER BY c.key"
 )
+ARRIVALS = (
+    "SELECT c.key, c.seq, c.terms, l.value FROM current c CROSS JOIN log l ON l.seq = c.seq"
+    " WHERE c.key >= ? AND c.key < ? AND c.deleted = 0 ORDER BY c.key"
+)
 KEYS = "SELECT key FROM current WHERE key >= ? AND key < ? AND deleted = 0 ORDER BY key LIMIT ?"
 NEWEST_OF = "SELECT seq FROM current WHERE key = ?"
 NEWEST = "SELECT max(seq) FROM log"
@@ -385,6 +389,18 @@ def exported(
                 continue
             older = _older_row(connection, previous, at)
             yield ExportedRow(key, older[0], older[2], older[1]) if older else None
+
+
+def arrivals(
+    connection: sqlite3.Connection, part: str, at_once: int
+) -> Generator[list[Event], None, None]:
+    """What listeners are told about the rows of a part that came from another shard."""
+    for prefix in part_prefixes(connection, part):
+        cursor = connection.execute(ARRIVALS, key_range(Query(prefix)))
+        while rows := cursor.fetchmany(at_once):
+            yield [
+                Event(seq, key, value, terms_, "", True, False) for key, seq, terms_, value in rows
+            ]
 
 
 def key_range(query: Query) -> tuple[str, str | bytes]:

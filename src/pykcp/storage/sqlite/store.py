@@ -232,6 +232,15 @@ class SQLiteStore(ReadingHalf):
         self.size.look()
         return adoption
 
+    async def tidy(self, part: str) -> None:
+        has_more = [True]
+
+        def remove(connection: sqlite3.Connection) -> None:
+            has_more[0] = incoming.tidy(connection, part)
+
+        while has_more[0]:
+            await self._started().pause(_in_transaction(remove))
+
     def _told_to_followers(
         self, part: str, adopt: Callable[[sqlite3.Connection], None]
     ) -> Callable[[sqlite3.Connection], None]:
