@@ -14,6 +14,7 @@ from pykcp.storage.testing import EtcdProcess, find_etcd
 from pykcp.testing.client import TestClient, eventually
 from pykcp.testing.clusters import make_cluster
 from pykcp.testing.server import ServerProcess
+from pykcp.testing.servers import gauge, published_exports
 from pykcp.types import Object
 
 pytestmark = [
@@ -48,14 +49,6 @@ def servers(tmp_path: pathlib.Path) -> Iterator[list[ServerProcess]]:
         for server in made:
             server.stop()
         etcd.kill()
-
-
-def gauge(server: ServerProcess, name: str) -> int:
-    found = re.search(
-        rf"^{name} (\d+)$", server.client().get("/metrics").body.decode(), re.MULTILINE
-    )
-    assert found is not None
-    return int(found[1])
 
 
 def config_map(name: str, **data: str) -> Object:
@@ -165,7 +158,7 @@ def test_every_server_has_what_the_leader_has_published(servers: list[ServerProc
     root = servers[0].client(cluster="root")
     assert root.post(exports, {**body, "metadata": {"name": "shared"}}).status == 201
     for server in servers:
-        eventually(lambda server=server: "shared" in published(server))
+        eventually(lambda server=server: "shared" in published_exports(server))
     (leader,) = (one for one in servers if gauge(one, "pykcp_leader"))
     leader.kill()
     others = [one for one in servers if one is not leader]
@@ -173,13 +166,4 @@ def test_every_server_has_what_the_leader_has_published(servers: list[ServerProc
     root = others[0].client(cluster="root")
     assert root.delete(f"{exports}/shared").status == 200
     for server in others:
-        eventually(lambda server=server: "shared" not in published(server))
-
-
-def published(server: ServerProcess) -> set[str]:
-    """The exports in the cache of a server."""
-    client = server.client("shard-base")
-    client.prefix = "/services/cache/shards/*/clusters/*"
-    found = client.get("/apis/apis.kcp.io/v1alpha1/apiexports")
-    assert found.status == 200, found
-    return {item["metadata"]["name"] for item in found.json["items"]}
+        eventually(lambda server=server: "shared" not in published_exports(server))

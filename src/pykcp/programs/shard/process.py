@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
+import pathlib
 from collections.abc import Iterable
 from functools import partial
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from pykcp.aio.garbage import Collector
 from pykcp.aio.owner import TaskOwner
-from pykcp.observe.loop_meter import LoopMeter
 from pykcp.observe.stalls import StallWatchdog
-from pykcp.programs.cache.storing import new_seal
+from pykcp.programs.cache.storing import new_seal, sealed
 from pykcp.programs.cache.storing import start_store as start_cache_store
+from pykcp.programs.kit.housekeeping import Housekeeping
 from pykcp.programs.kit.run import run_program
 from pykcp.programs.shard.bootstrap.policy import bootstrap
 from pykcp.programs.shard.bootstrap.root import bootstrap_root, root_options
@@ -57,7 +57,6 @@ class running_shard:  # noqa: N801  # used as `async with running_shard(settings
         self._settings = settings
         self._owner = TaskOwner("shard")
         self._watchdog: StallWatchdog | None = None
-        self._collector = Collector()
         self._processes: ServingProcesses | None = None
         self._seal = new_seal() if settings.store.is_encrypted else b""
 
@@ -81,8 +80,8 @@ class running_shard:  # noqa: N801  # used as `async with running_shard(settings
         store = await start_store(make_store(settings, log))
         try:
             is_kept = self._seal != b"" and await self._find_seal(store)
-            if self._shares_cache:
-                cache_store = await start_store(settings.store.in_etcd(root, part=CACHE_PART))
+            if self._shares_cache(is_kept):
+                cache_store = await self._open_shared_cache(root)
             else:
                 cache_store = await start_cache_store(
                     root,
@@ -96,23 +95,37 @@ class running_shard:  # noqa: N801  # used as `async with running_shard(settings
             raise
         return store, cache_store
 
-    @property
-    def _shares_cache(self) -> bool:
+    def _shares_cache(self, is_kept: bool) -> bool:
         """Whether several servers may share the embedded cache, which the leader fills.
 
-        With encryption at rest they do not: the key that seals a cache ends with its process.
+        With encryption at rest, they do if they have the key in common that seals it.
         """
         settings = self._settings
         is_embedded = not settings.shard.remote_cache
-        return bool(settings.store.etcd_servers) and is_embedded and not self._seal
+        return bool(settings.store.etcd_servers) and is_embedded and (is_kept or not self._seal)
+
+    async def _open_shared_cache(self, root: pathlib.Path) -> Store:
+        settings, seal = self._settings.store, self._seal
+        plain = settings.in_etcd(root, part=CACHE_PART)
+        if not seal:
+            return await start_store(plain)
+        await plain.erase()  # what was published before there was encryption
+        own = f"{CACHE_PART}-{sha256(seal).hexdigest()[:12]}"
+        store = sealed(settings.in_etcd(root, part=own), seal)
+        await store.start()
+        return store
 
     async def _find_seal(self, store: Store) -> bool:
-        """Use the key of earlier processes, if the cache is worth to be kept."""
-        if not self._settings.shard.remote_cache:
-            return False
-        from pykcp.programs.shard.mirror_seal import kept_seal
+        """Use the key of earlier processes and of other servers, if there are any to share with."""
+        from pykcp.programs.shard.cache_seal import kept_seal, shared_seal
 
-        found = await kept_seal(store)
+        settings = self._settings
+        if settings.shard.remote_cache:
+            found = await kept_seal(store)
+        elif settings.store.etcd_servers:
+            found = await shared_seal(store, self._seal)
+        else:
+            return False
         self._seal = found or self._seal
         return bool(found)
 
@@ -137,7 +150,7 @@ class running_shard:  # noqa: N801  # used as `async with running_shard(settings
         credentials = self._credentials()
         await self._owner.__aenter__()
         self._shard = shard = wire(settings, credentials, self._store, self._cache_store)
-        self._meter = LoopMeter(shard.base.metrics)
+        self._housekeeping = Housekeeping(shard.base.metrics)
         for hook in (*_POLICY, *_ROOT, *_CONTROLLERS):
             shard.base.health.await_hook(hook)
         self._listener = Listener(
@@ -146,7 +159,7 @@ class running_shard:  # noqa: N801  # used as `async with running_shard(settings
             ),
             settings.connections.wire,
             settings.serving.tls(credentials.serving),
-            self._meter,
+            self._housekeeping.meter,
         )
         shard.base.metrics.add(*connection_metrics(self._listener))
         try:
@@ -233,8 +246,9 @@ class running_shard:  # noqa: N801  # used as `async with running_shard(settings
         if self._settings.shard.is_root:
             options = root_options(self._settings, credentials.address)
             await repeated(partial(bootstrap_root, client, options))
-        if shard.stores.mirror is not None and self._seal:
-            from pykcp.programs.shard.mirror_seal import keep_seal
+        is_sealed = self._seal != b""
+        if is_sealed and (shard.stores.mirror is not None or self._settings.store.etcd_servers):
+            from pykcp.programs.shard.cache_seal import keep_seal
 
             await keep_seal(self._store, client, self._seal)
         if shard.catalog.peers is not None:
@@ -285,20 +299,18 @@ class running_shard:  # noqa: N801  # used as `async with running_shard(settings
         credentials.locate(port)
 
     def _start_housekeeping(self, shard: Shard) -> None:
-        self._collector.start()
+        meter = self._housekeeping.meter
         threshold = self._settings.fairness.stall_log_threshold
         if threshold:
-            self._watchdog = StallWatchdog(self._meter, threshold, identify, shard.base.metrics)
+            self._watchdog = StallWatchdog(meter, threshold, identify, shard.base.metrics)
             self._watchdog.start()
-        self._meter.on_end = lambda is_pause: self._collector.tick(is_pause=is_pause)
-        self._meter.start(asyncio.get_running_loop())
+        self._housekeeping.start()
 
     async def __aexit__(self, *exc: object) -> None:
         shard = self._shard
         if self._watchdog is not None:
             self._watchdog.stop()
-        self._meter.stop()
-        self._collector.stop()
+        self._housekeeping.stop()
         shard.base.health.is_draining = True
         shard.stores.hub.close()
         shard.stores.cache.hub.close()

@@ -11,6 +11,7 @@ from pykcp.programs.kit.flags import Flag, ignored
 from pykcp.programs.kit.options import OptionGroup, option
 
 if TYPE_CHECKING:
+    from pykcp.storage.etcd import EtcdStore
     from pykcp.storage.interface import Store
     from pykcp.storage.progress import LogFollowers, LogProgress
     from pykcp.storage.sqlite.following import FollowingStore
@@ -88,7 +89,7 @@ class EtcdOptions(OptionGroup):
         yield from super().problems()
         yield from key_pairs("etcd-certfile", self.etcd_certfile, "etcd-keyfile", self.etcd_keyfile)
 
-    def in_etcd(self, root: pathlib.Path, most_bytes: int = 0, part: str = "") -> Store:
+    def in_etcd(self, root: pathlib.Path, most_bytes: int = 0, part: str = "") -> EtcdStore:
         """The store in etcd, with a mirror in the root directory; not started.
 
         `part`: "" for the objects, or the name of another store beside them.
