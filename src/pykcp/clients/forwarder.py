@@ -165,6 +165,6 @@ def _outgoing(exchange: Exchange, target: str, headers: Sequence[Header]) -> Out
     )
 
 
-def passed_headers(headers: Sequence[Header]) -> list[Header]:
+def passed_headers(headers: Sequence[Header]) -> Sequence[Header]:
     """Headers of a request that may be said to the next server."""
     return end_to_end(headers, _NOT_PASSED)

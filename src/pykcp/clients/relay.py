@@ -66,6 +66,12 @@ class RelayObserver(Protocol):
 class Relay:
     """Between an exchange with a client and a stream to a server."""
 
+    __slots__ = (
+        "_answer_size", "_body_size", "_continued", "_done", "_exchange", "_first", "_headers",
+        "_is_done", "_is_waiting", "_limits", "_loop", "_observer", "_on_failed", "_out", "_source",
+        "_status", "_stream", "_timer", "_unconsumed", "_untaken",
+    )  # fmt: skip
+
     def __init__(
         self,
         exchange: Exchange,
@@ -161,7 +167,7 @@ class Relay:
             tunnel = self._exchange.tunnel(self._headers, self)
             self._source = tunnel
             self._begin_with(tunnel)
-        else:
+        elif self._out is None or not self._out.is_received:
             # Small answers are complete by then, and are given back in one piece.
             self._loop.call_soon(self._begin)
 

@@ -488,11 +488,12 @@ class FrontProxy:
         headers += hop_headers(request)
         if is_routed:
             headers.append(_ROUTED)
+        made = tuple(headers)
         if len(request.headers) <= _MOST_REMEMBERED:
             request.peer.memo[_MEMO] = _SentHeaders(
-                request.headers, user, backend, is_routed, sent.is_filtered, headers
+                request.headers, user, backend, is_routed, sent.is_filtered, made
             )
-        return headers
+        return made
 
     # --- what collections of all shards are read by
 

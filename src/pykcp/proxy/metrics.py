@@ -52,12 +52,18 @@ class ProxyMetrics:
             "pykcp_proxy_rerouted_requests_total",
             "Requests repeated at another shard because their route was out of date.",
         )
+        self._labels: dict[tuple[str, int], tuple[str, str]] = {}
+        """Of known methods; there are as many as methods and statuses."""
         registry.add(self.durations, self.sent, self.received, self._tls_errors, self.rerouted)
 
     def answered(self, method: str, status: int, started: float) -> None:
         """A request is over; `started` by `time.perf_counter`."""
-        name = method.lower()
-        labels = (name if name in _METHODS else "unknown", str(status))
+        labels = self._labels.get((method, status))
+        if labels is None:
+            name = method.lower()
+            labels = (name if name in _METHODS else "unknown", str(status))
+            if method.isupper() and name in _METHODS:
+                self._labels[(method, status)] = labels
         self.durations.observe(labels, time.perf_counter() - started)
 
     def failed(self, shard: str, error: SendFailed) -> None:

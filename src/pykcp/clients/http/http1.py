@@ -55,6 +55,10 @@ class Http1Call:
         """Octets that were handed over and are not consumed."""
 
     @property
+    def is_received(self) -> bool:
+        return False  # it is not known before
+
+    @property
     def backlog(self) -> int:
         return self._session.pending_size
 

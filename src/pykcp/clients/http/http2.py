@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from pykcp.clients.http.connection import ClientConnection
 
 _LEFT_OUT = HOP_BY_HOP | {"host", "content-length"}
+_MOST_BLOCKS = 64
+"""Headers whose encoding a connection remembers."""
 _TURN_SECONDS = 0.001
 """Seconds of events per turn; other connections wait in the meantime."""
 
@@ -55,6 +57,10 @@ class Http2Call:
         self._session = session
         self._state = state
         self.handler: AnswerHandler | None = handler
+
+    @property
+    def is_received(self) -> bool:
+        return not self._state.is_remote_open
 
     @property
     def backlog(self) -> int:
@@ -101,6 +107,8 @@ class Http2Session:
         self.is_reused = False
         self._behind: list[Event] = []
         encoder = self._encoder
+        self._blocks: dict[int, tuple[Sequence[Header], tuple[bytes, bytes]]] = {}
+        """Headers that were sent before, by identity, and their encoding."""
         self._scheme = encoder.field((":scheme", server.scheme))
         self._origin = self._scheme + encoder.field((":authority", server.authority))
         self._idle_since = connection.loop.time()
@@ -125,21 +133,35 @@ class Http2Session:
     def _block(self, request: OutgoingRequest) -> bytes:
         check_target(request)
         encoder = self._encoder
-        known, field = encoder.known_fields, encoder.field
+        origin, fields = self._encoded(request.headers)
         parts = [
-            field((":method", request.method)),
-            self._origin,
-            encoder.once((":path", request.target)),
+            encoder.field((":method", request.method)),
+            origin,
+            encoder.path(request.target),
+            fields,
         ]
-        for header in request.headers:
-            if header[0] not in _LEFT_OUT:
-                parts.append(known.get(header) or field(header))  # and `host`
-            elif header[0] == "host":
-                parts[1] = self._scheme + field((":authority", header[1]))
         length = request.length if request.body is None else len(request.body) or None
         if length is not None:
             parts.append(encoder.content_length(length))
         return b"".join(parts)
+
+    def _encoded(self, headers: Sequence[Header]) -> tuple[bytes, bytes]:
+        """Scheme and authority, and the other fields. Proxies send the same headers over and over."""
+        known = self._blocks.get(id(headers))
+        if known is not None and known[0] is headers:
+            return known[1]
+        origin, parts, field = self._origin, list[bytes](), self._encoder.field
+        for header in headers:
+            if header[0] not in _LEFT_OUT:
+                parts.append(field(header))
+            elif header[0] == "host":
+                origin = self._scheme + field((":authority", header[1]))
+        encoded = (origin, b"".join(parts))
+        if isinstance(headers, tuple):  # it cannot change
+            if len(self._blocks) >= _MOST_BLOCKS:
+                self._blocks.clear()
+            self._blocks[id(headers)] = (headers, encoded)
+        return encoded
 
     # -- what the connection calls -------------------------------------------------------------
 

@@ -77,6 +77,10 @@ class OutgoingStream(Protocol):
     """A request under way."""
 
     @property
+    def is_received(self) -> bool:
+        """Whether the whole answer is here, though its handler may not have been told yet."""
+
+    @property
     def backlog(self) -> int:
         """Octets of the body that wait to be sent."""
 
@@ -123,9 +127,13 @@ HOP_BY_HOP = frozenset(
 """Headers that concern one connection only."""
 
 
-def end_to_end(headers: Sequence[Header], without: frozenset[str] = frozenset()) -> list[Header]:
+def end_to_end(
+    headers: Sequence[Header], without: frozenset[str] = frozenset()
+) -> Sequence[Header]:
     """Headers but those of one hop: the usual ones, those that `connection` names, and more."""
-    dropped = HOP_BY_HOP | without
+    dropped = HOP_BY_HOP | without if without else HOP_BY_HOP
+    if dropped.isdisjoint([header[0] for header in headers]):
+        return headers  # as nearly always over HTTP/2
     named = [value for name, value in headers if name == "connection"]
     if named:
         dropped |= {one.strip().lower() for one in ",".join(named).split(",")}

@@ -72,7 +72,7 @@ class TunnelApplication:
         query = f"?{request.query}" if request.query else ""
         url = f"{server.scheme}://{host}:{server.port}{request.path}{query}"
         own = [one for one in self._client.headers() if one[0] == "authorization"]
-        passed: list[Header] = end_to_end(request.headers, _NOT_PASSED)
+        passed: list[Header] = [*end_to_end(request.headers, _NOT_PASSED)]
         headers = [*passed, *own, ("host", server.authority)]
         try:
             await self._forwarder.forward(exchange, Onward(url, headers, _TENANT))

@@ -15,6 +15,7 @@ from pykcp.observe.metrics import Registry
 from pykcp.observe.process import process_metrics
 from pykcp.programs.cache.settings import CacheSettings
 from pykcp.programs.cache.storing import start_store
+from pykcp.programs.kit.housekeeping import Housekeeping
 from pykcp.programs.kit.run import run_program
 from pykcp.storage.compactor import Compactor
 from pykcp.storage.interface import Store
@@ -68,11 +69,15 @@ class running_cache:  # noqa: N801  # used as `async with running_cache(settings
         if settings.cache.synthetic_delay:
             server = Delayed(server, settings.cache.synthetic_delay)
         tls = serving.tls(serving.files(settings.generic.root_directory))
-        self._listener = Listener(serving.for_browsers(server), WireSettings(), tls)
+        self._housekeeping = Housekeeping(metrics)
+        self._listener = Listener(
+            serving.for_browsers(server), WireSettings(), tls, self._housekeeping.meter
+        )
         await serving.listen(self._listener)
         self._owner.start_restartable("compactor", Compactor(self._store).run)
         if settings.cache.upstream_kubeconfig:
             self._link_upstream(settings.cache.upstream_kubeconfig)
+        self._housekeeping.start()
         return self._listener.port
 
     def _link_upstream(self, kubeconfig: str) -> None:
@@ -90,6 +95,7 @@ class running_cache:  # noqa: N801  # used as `async with running_cache(settings
         yield f"data is in {self._settings.generic.root_directory.absolute()}"
 
     async def __aexit__(self, *exc: object) -> None:
+        self._housekeeping.stop()
         self._cache.health.is_draining = True
         self._cache.hub.close()
         await self._listener.drain(self._settings.shutdown_seconds)

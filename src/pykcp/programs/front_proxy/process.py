@@ -18,6 +18,7 @@ from pykcp.programs.front_proxy.options import ANY_SERVER
 from pykcp.programs.front_proxy.settings import FrontProxySettings
 from pykcp.programs.front_proxy.sign_in import ProxySignIn
 from pykcp.programs.kit.groups.authentication import token_settings
+from pykcp.programs.kit.housekeeping import Housekeeping
 from pykcp.programs.kit.run import run_program
 from pykcp.proxy.app import FrontProxy
 from pykcp.proxy.freshness import RouteFreshness
@@ -61,7 +62,9 @@ class running_front_proxy:  # noqa: N801  # a context, as those of other program
         self._build(directory, files.certificate_file)
         tls = serving.tls(files)
         application = settings.tracing.traced(serving.for_browsers(self._application), _NAME)
-        self._listener = Listener(application, settings.connections.wire, tls)
+        self._listener = Listener(
+            application, settings.connections.wire, tls, self._housekeeping.meter
+        )
         await self._owner.__aenter__()
         try:
             self._start_background()
@@ -69,6 +72,7 @@ class running_front_proxy:  # noqa: N801  # a context, as those of other program
         except BaseException:  # a failed start must leave nothing behind
             await self._owner.stop()
             raise
+        self._housekeeping.start()
         return self._listener.port
 
     def _build(self, directory: pathlib.Path, certificate: pathlib.Path) -> None:
@@ -86,6 +90,7 @@ class running_front_proxy:  # noqa: N801  # a context, as those of other program
         self._connections = Direct(_CONNECTIONS)
         rules = self._sign_in.rules
         metrics = Registry()
+        self._housekeeping = Housekeeping(metrics)
         metrics.add(
             *process_metrics(),
             Gauge("pykcp_proxy_routes", "Routes in memory.", lambda: len(self._table)),
@@ -126,6 +131,7 @@ class running_front_proxy:  # noqa: N801  # a context, as those of other program
         return None if self._shards.is_known.is_set() else "no shard is known yet"
 
     async def __aexit__(self, *exc: object) -> None:
+        self._housekeeping.stop()
         self._health.is_draining = True
         await self._listener.drain(self._settings.shutdown_seconds)
         await self._owner.stop()

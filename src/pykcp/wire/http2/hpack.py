@@ -92,6 +92,7 @@ STATIC_TABLE: tuple[Field, ...] = (
     ("www-authenticate", ""),
 )
 _STATIC_SIZE = len(STATIC_TABLE)  # 62: the first dynamic index
+_STATIC_FIELDS = {field: index for index, field in enumerate(STATIC_TABLE) if field[0]}
 
 _VALID_NAME = re.compile(
     r"[!#$%&'*+\-.^_`|~0-9a-z]+|:(?:method|path|scheme|authority|protocol|status)"
@@ -99,6 +100,8 @@ _VALID_NAME = re.compile(
 _VALID_VALUE = re.compile(r"[!-~\x80-\xff](?:[\t -~\x80-\xff]*[!-~\x80-\xff])?|").fullmatch
 
 
+_PATH = b"\x04"
+"""A literal that is not indexed, with the name of the static table's `:path`."""
 _SECRETS = frozenset(("set-cookie", "cookie", "authorization"))
 
 
@@ -354,6 +357,11 @@ class HeaderEncoder:
         """A field that will hardly come again, as a path: it is not remembered."""
         return self._encode(*field)
 
+    @staticmethod
+    def path(target: str) -> bytes:
+        """The `:path` of a request whose characters were checked."""
+        return _PATH + _encode_string(target)
+
     def status(self, status: int) -> bytes:
         octets = self._statuses.get(status)
         if octets is None:
@@ -371,10 +379,10 @@ class HeaderEncoder:
     def _encode(self, name: str, value: str) -> bytes:
         if not is_valid_field(name, value):
             raise ValueError(f"header {name!r} cannot be sent")
+        exact = _STATIC_FIELDS.get((name, value))
+        if exact is not None:
+            return bytes((0x80 | exact,))
         index = self._names.get(name, 0)
-        for exact in range(index, min(index + 7, _STATIC_SIZE)) if index else ():
-            if STATIC_TABLE[exact] == (name, value):
-                return bytes((0x80 | exact,))
         # Secrets are marked "never indexed" so that no proxy on the way puts them in a table.
         kind = 0x10 if name in _SECRETS else 0x00
         head = _encode_integer(index, 0x0F, kind)
