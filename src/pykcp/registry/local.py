@@ -34,6 +34,7 @@ from pykcp.registry.verbs.read import ListOptions, list_objects
 from pykcp.registry.verbs.templates import TemplateCopy
 from pykcp.registry.verbs.transaction import (
     Create,
+    CreateUnchecked,
     FromTemplate,
     Update,
     Write,
@@ -66,6 +67,11 @@ class LocalClient:
 
     def to_create(self, cluster: str, kind: GroupVersionResource, obj: Object) -> Create:
         return Create(self.resource(cluster, kind), cluster, obj)
+
+    def to_create_unchecked(
+        self, cluster: str, kind: GroupVersionResource, obj: Object
+    ) -> CreateUnchecked:
+        return CreateUnchecked(self.resource(cluster, kind), cluster, obj)
 
     def from_template(
         self, cluster: str, kind: GroupVersionResource, copy: TemplateCopy

@@ -52,6 +52,8 @@ class AnsweredVerbs(Protocol):
 
     def find_of_pod(self, call: Call) -> Handler | None: ...
 
+    def find_proxy(self, call: Call) -> Handler | None: ...
+
 
 class VerbHandlers(Protocol):
     def find(self, call: Call) -> Handler:
@@ -79,7 +81,9 @@ class StoredVerbs:
         info = call.info
         handler: Handler | None = None
         definition = call.resource.definition
-        if definition.is_kubernetes and definition.plural == "pods":
+        if definition.is_kubernetes and info.subresource == "proxy":
+            handler = self._answered.find_proxy(call) if self._answered is not None else None
+        elif definition.is_kubernetes and definition.plural == "pods":
             if self._placed_pods is not None:
                 handler = self._placed_pods(call)
             if handler is None and info.subresource and self._answered is not None:

@@ -44,7 +44,8 @@ def _check_native(info: RequestInfo, resource: Resource) -> None:
     is_misplaced = (info.in_namespace and not resource.namespaced) or (
         len(info.parts) > 1 and not _in_scope(info, resource)
     )
-    if is_misplaced or len(info.parts) > 3 or info.verb == "proxy":
+    has_tail = len(info.parts) > 3 and info.subresource != "proxy"
+    if is_misplaced or has_tail or info.verb == "proxy":
         raise NotFound.path()
     if resource.definition.ephemeral and info.name and not info.subresource:
         raise NotFound.path()  # reviews have no items

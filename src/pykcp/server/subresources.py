@@ -62,6 +62,12 @@ class Answered:
 
         return PodVerbs(self._client).find(call)
 
+    def find_proxy(self, call: Call) -> Handler | None:
+        """The handler of the subresource `proxy` of Kubernetes' pods, services and nodes."""
+        from pykcp.server.handlers.proxied import Proxied
+
+        return Proxied(self._client).find(call)
+
     def find(self, call: Call) -> Handler | None:
         info = call.info
         if info.verb != "create":

@@ -119,6 +119,8 @@ def test_ephemeral_containers(workspace: TestClient) -> None:
     assert changed.status == 200, changed
     assert changed.json["spec"]["ephemeralContainers"][0]["name"] == "debugger"
     assert "nodeName" not in changed.json["spec"]
+    (debugging,) = changed.json["spec"]["ephemeralContainers"]
+    assert debugging["terminationMessagePath"] == "/dev/termination-log"
 
 
 @pytest.mark.parametrize("subresource", ["log", "exec", "attach", "portforward"])
@@ -126,13 +128,69 @@ def test_no_pod_runs_here(workspace: TestClient, subresource: str) -> None:
     workspace.post(PODS, pod("idle"))
     path = f"{PODS}/idle/{subresource}"
     answer = workspace.get(path)
-    assert (answer.status, answer.json["message"]) == (
-        400,
-        "pod idle does not have a host assigned",
-    )
-    wrong = workspace.get(path, container="no")
-    assert wrong.json["message"] == "container no is not valid for pod idle"
+    if subresource == "log":  # a pod that is not scheduled has written nothing
+        assert (answer.status, answer.body) == (200, b"")
+    else:
+        message = "pod idle does not have a host assigned"
+        assert (answer.status, answer.json["message"]) == (400, message)
+    if subresource != "portforward":
+        wrong = workspace.get(path, container="no")
+        assert wrong.json["message"] == "container no is not valid for pod idle"
     assert workspace.get(f"{PODS}/none/{subresource}").status == 404
+
+
+@pytest.mark.parametrize("subresource", ["log", "exec", "attach"])
+def test_one_of_several_containers_is_chosen(workspace: TestClient, subresource: str) -> None:
+    several = pod("several")
+    several["spec"]["containers"] = [{"name": n, "image": "x"} for n in ("a", "b")]
+    workspace.post(PODS, several)
+    answer = workspace.get(f"{PODS}/several/{subresource}")
+    message = "a container name must be specified for pod several, choose one of: [a b]"
+    assert (answer.status, answer.json["message"]) == (400, message)
+
+
+NODES = "/api/v1/nodes"
+SERVICES = "/api/v1/namespaces/default/services"
+
+
+def test_nothing_is_reached_by_proxy(workspace: TestClient) -> None:
+    """The answers are those of kube-apiserver, as long as there is no address to connect to."""
+    workspace.post(PODS, pod("unscheduled"))
+    workspace.post(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "bare"}})
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}}
+    workspace.post(SERVICES, {**service, "spec": {"ports": [{"port": 80}]}})
+    for path, status, message in (
+        (f"{PODS}/unscheduled/proxy", 400, "address not allowed"),
+        (f"{PODS}/https:unscheduled:8080/proxy/x/y", 400, "address not allowed"),
+        (f"{PODS}/ftp:unscheduled:21/proxy/", 400, 'invalid pod request "ftp:unscheduled:21"'),
+        (f"{PODS}/none/proxy/", 404, 'pods "none" not found'),
+        (f"{SERVICES}/web/proxy/", 404, 'services "web" not found'),
+        (f"{SERVICES}/web:81/proxy/", 503, 'no service port 81 found for service "web"'),
+        (f"{NODES}/none/proxy/", 404, 'nodes "none" not found'),
+        (f"{NODES}/bare/proxy/", 500, "no preferred addresses found; known addresses: []"),
+    ):
+        for answer in (workspace.get(path), workspace.post(path, {})):
+            assert (answer.status, answer.json["message"]) == (status, message)
+
+
+def test_no_address_of_a_tenant_is_connected_to(workspace: TestClient) -> None:
+    workspace.post(PODS, pod("running"))
+    status = {"podIP": "192.0.2.1", "podIPs": [{"ip": "192.0.2.1"}]}
+    workspace.patch(f"{PODS}/running/status", {"status": status})
+    answer = workspace.get(f"{PODS}/running/proxy/")
+    assert answer.status == 503
+    assert "no connection to pods" in answer.json["message"]
+
+
+def test_api_services(workspace: TestClient) -> None:
+    path = "/apis/apiregistration.k8s.io/v1/apiservices"
+    spec = {"group": "g", "version": "v1", "groupPriorityMinimum": 1, "versionPriority": 1}
+    body = {"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService"}
+    named = {"metadata": {"name": "v1.g"}, "spec": {**spec, "service": {"name": "s"}}}
+    made = workspace.post(path, {**body, **named})
+    assert made.status == 201, made
+    assert made.json["spec"]["service"]["port"] == 443
+    assert workspace.patch(f"{path}/v1.g", {"spec": {"caBundle": "YQ=="}}).status == 200
 
 
 def test_scale(workspace: TestClient) -> None:

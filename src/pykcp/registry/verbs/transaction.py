@@ -2,7 +2,7 @@
 
 Each passes its defaults, admission, validation, quotas and limits as it would alone; then one
 write of the store commits them. An object that is created here may bring its status, which
-only the system can set on something new.
+only the system can set on something new. Objects of the program itself can be created unchecked.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pykcp.registry.resource import Resource
 from pykcp.registry.trash import is_trash, moved_to_trash
 from pykcp.registry.verbs.admitting import AdmissionRequest
 from pykcp.registry.verbs.changes import ObjectChange, WriteTarget
-from pykcp.registry.verbs.create import creation, mutate_new, validate_new
+from pykcp.registry.verbs.create import creation, mutate_new, new_key, validate_new
 from pykcp.registry.verbs.large_request import deletion_request
 from pykcp.registry.verbs.reservations import write_reserved
 from pykcp.registry.verbs.templates import TemplateCopy, uid_and_time
@@ -35,6 +35,18 @@ from pykcp.types import Object
 @dataclass(frozen=True, slots=True)
 class Create:
     """An object to be created, with its status if it is to have one from the start."""
+
+    resource: Resource
+    cluster: str
+    obj: Object
+
+
+@dataclass(frozen=True, slots=True)
+class CreateUnchecked:
+    """An object of the program itself, complete as it is to be stored: nothing checks or changes it.
+
+    For definitions that are the same at every start, which tests prove to be valid.
+    """
 
     resource: Resource
     cluster: str
@@ -87,7 +99,7 @@ class Raw:
                 raise ValueError(f"{operation.key} is an API object: create, update or delete it")
 
 
-Write = Create | Update | Delete | FromTemplate | Raw
+Write = Create | CreateUnchecked | Update | Delete | FromTemplate | Raw
 
 
 class _Prepared(NamedTuple):
@@ -135,11 +147,15 @@ async def transaction(
 
 
 async def _prepare(
-    store: Store, one: Create | Update | Delete | FromTemplate, ctx: RequestContext
+    store: Store,
+    one: Create | CreateUnchecked | Update | Delete | FromTemplate,
+    ctx: RequestContext,
 ) -> _Prepared:
     match one:
         case Create():
             return await _create(one, ctx)
+        case CreateUnchecked():
+            return _create_unchecked(one)
         case FromTemplate():
             return await _instantiate(one, ctx)
         case Update():
@@ -169,7 +185,7 @@ def _is_new(cluster: str, writes: Sequence[Write]) -> bool:
     )
 
 
-def _namespace_and_name(one: Create | FromTemplate) -> tuple[str, str]:
+def _namespace_and_name(one: Create | CreateUnchecked | FromTemplate) -> tuple[str, str]:
     if isinstance(one, FromTemplate):
         return one.copy.namespace, one.copy.name
     metadata = one.obj["metadata"]
@@ -185,6 +201,19 @@ async def _create(one: Create, ctx: RequestContext) -> _Prepared:
     request = await mutate_new(resource, ctx, namespace, obj)
     await validate_new(request, status)
     return _Prepared((await creation(request),), request)
+
+
+def _create_unchecked(one: CreateUnchecked) -> _Prepared:
+    sources = one.resource.services.sources
+    metadata: Object = {
+        "name": "",
+        "uid": sources.uid(),
+        "generation": 1,
+        "creationTimestamp": sources.now(),
+        **one.obj["metadata"],
+    }
+    stored = {**one.obj, "metadata": metadata}
+    return _Prepared((new_key(one.resource, one.cluster, metadata.get("namespace", ""), stored),))
 
 
 async def _instantiate(one: FromTemplate, ctx: RequestContext) -> _Prepared:
@@ -239,7 +268,7 @@ async def _delete(store: Store, one: Delete, ctx: RequestContext) -> _Prepared:
 
 def _lost_race(error: RevisionMismatch, writes: Sequence[Write]) -> AlreadyExists | Conflict:
     for one in writes:
-        if isinstance(one, Create | FromTemplate):
+        if isinstance(one, Create | CreateUnchecked | FromTemplate):
             resource, (namespace, name) = one.resource, _namespace_and_name(one)
             if resource.key(one.cluster, namespace, name) == error.key:
                 return AlreadyExists.resource(resource.group, resource.plural, name)

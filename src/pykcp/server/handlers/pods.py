@@ -38,7 +38,7 @@ from pykcp.registry.verbs.read import find
 from pykcp.registry.verbs.update import update
 from pykcp.server.call import Call, Handler
 from pykcp.server.handlers.options import check_write_options
-from pykcp.server.media.answers import send_object, success
+from pykcp.server.media.answers import send_object, send_text, success
 from pykcp.server.media.bodies import body_of, check_type, parse_as
 from pykcp.types import Object
 
@@ -185,20 +185,30 @@ class PodVerbs:
         entry = find(call.resource, call.context, info.namespace, info.name)
         pod = call.resource.object_of(entry.value)
         spec = pod.get("spec") or {}
-        container = info.param("container")
-        known = [
-            one.get("name")
-            for group in ("containers", "initContainers", "ephemeralContainers")
-            for one in spec.get(group) or ()
-        ]
-        if container and container not in known:
-            raise BadRequest(f"container {container} is not valid for pod {info.name}")
+        if info.subresource != "portforward":
+            _check_container(spec, info.param("container"), info.name)
         node = spec.get("nodeName")
+        if not node and info.subresource == "log":
+            send_text(call, "")  # it has written nothing yet
+            return
         if not node:
             raise BadRequest(f"pod {info.name} does not have a host assigned")
         raise ServiceUnavailable(
             f"this server has no connection to the node {go_quote(str(node))}, "
             f"which the pod {info.name} is assigned to"
+        )
+
+
+def _check_container(spec: Object, chosen: str, pod: str) -> None:
+    """Raises if no container is chosen and there are several, or one that the pod does not have."""
+    groups = ("initContainers", "containers", "ephemeralContainers")
+    known = [str(one.get("name")) for group in groups for one in spec.get(group) or ()]
+    if chosen and chosen not in known:
+        raise BadRequest(f"container {chosen} is not valid for pod {pod}")
+    if not chosen and len(spec.get("containers") or ()) > 1:
+        names = " ".join(known)
+        raise BadRequest(
+            f"a container name must be specified for pod {pod}, choose one of: [{names}]"
         )
 
 

@@ -339,6 +339,19 @@ def _dangling(obj: Object, _now: datetime) -> str:
     return next((str(c.get("status")) for c in conditions if c.get("type") == "Dangling"), "?")
 
 
+def _served_by(obj: Object, _now: datetime) -> str:
+    service = _of(obj, "spec", "service")
+    return f"{service.get('namespace', '')}/{service.get('name', '')}" if service else "Local"
+
+
+def _is_available(obj: Object, _now: datetime) -> str:
+    for condition in _of(obj, "status", "conditions") or ():
+        if condition.get("type") == "Available":
+            is_true = condition.get("status") == "True"
+            return "True" if is_true else f"{condition['status']} ({condition.get('reason', '')})"
+    return "Unknown"
+
+
 def _claim_state(obj: Object, _now: datetime) -> str:
     status = obj.get("status") or {}
     found = ["deleted"] if _of(obj, "metadata", "deletionTimestamp") else []
@@ -482,6 +495,11 @@ _TABLES: dict[tuple[str, str], Columns] = {
         _text("AddressType", "addressType"),
         _column("Ports", _slice_ports),
         _column("Endpoints", _slice_endpoints),
+        AGE,
+    ),
+    ("apiregistration.k8s.io", "apiservices"): (
+        _column("Service", _served_by),
+        _column("Available", _is_available),
         AGE,
     ),
     ("flowcontrol.apiserver.k8s.io", "flowschemas"): (

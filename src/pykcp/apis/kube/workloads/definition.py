@@ -13,6 +13,7 @@ from pykcp.machinery.schema.definition import (
 
 _CHANGED = ("get", "patch", "update")
 _CONNECTED = ("create", "get")
+_PROXIED = ("create", "delete", "get", "patch", "update")
 _POD: tuple[Subresource, ...] = (
     Subresource("attach", "PodAttachOptions", _CONNECTED),
     Subresource("binding", "Binding", ("create",)),
@@ -21,23 +22,28 @@ _POD: tuple[Subresource, ...] = (
     Subresource("exec", "PodExecOptions", _CONNECTED),
     Subresource("log", "Pod", ("get",)),
     Subresource("portforward", "PodPortForwardOptions", _CONNECTED),
+    Subresource("proxy", "PodProxyOptions", _PROXIED),
     Subresource("resize", "Pod", _CHANGED),
 )
+_CORE: dict[str, tuple[Subresource, ...]] = {
+    "nodes": (Subresource("proxy", "NodeProxyOptions", _PROXIED),),
+    "pods": _POD,
+    "services": (Subresource("proxy", "ServiceProxyOptions", _PROXIED),),
+}
 STREAMED = frozenset(("attach", "exec", "log", "portforward"))
 """Subresources that a kubelet answers."""
 
 
 def completed(definition: ResourceDefinition) -> ResourceDefinition:
-    """A kind with its columns, its verbs in order, and with the subresources of pods."""
-    is_pod = (definition.group, definition.plural) == ("", "pods")
+    """A kind with its columns, its verbs in order, and with the subresources of the core group."""
+    more = () if definition.group else _CORE.get(definition.plural, ())
     return replace(
         definition,
         verbs=tuple(
             sorted(definition.verbs)
         ),  # those of custom resources have an order of their own
         all_versions=tuple(
-            _completed(definition, version, _POD if is_pod else ())
-            for version in definition.all_versions
+            _completed(definition, version, more) for version in definition.all_versions
         ),
     )
 

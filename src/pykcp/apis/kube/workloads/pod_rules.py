@@ -39,6 +39,9 @@ def default_pod_spec(spec: Object) -> None:
         image = container.get("image")
         if isinstance(image, str) and image and not container.get("imagePullPolicy"):
             container["imagePullPolicy"] = "Always" if _is_latest(image) else "IfNotPresent"
+    for container in _containers(spec, "ephemeralContainers"):  # its schema has no defaults
+        container.setdefault("terminationMessagePath", "/dev/termination-log")
+        container.setdefault("terminationMessagePolicy", "File")
     account = spec.get("serviceAccountName") or spec.get("serviceAccount")
     if account:
         spec["serviceAccountName"] = spec["serviceAccount"] = account

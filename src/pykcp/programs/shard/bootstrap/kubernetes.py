@@ -9,10 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
+from functools import partial
 
 from pykcp.apis.kube.workloads import EXPORT, workload_crds, workload_export, workload_schemas
 from pykcp.apis.kube.workloads.service_rules import SYSTEM_PRIORITIES
+from pykcp.controllers.kube.crd_conditions import after_naming
 from pykcp.machinery.kcp import clusters
+from pykcp.machinery.meta import now_rfc3339
 from pykcp.machinery.resources import (
     API_EXPORTS,
     API_RESOURCE_SCHEMAS,
@@ -38,8 +42,6 @@ from pykcp.types import Object
 
 _NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 _PRIORITY_CLASSES = GroupVersionResource("scheduling.k8s.io", "v1", "priorityclasses")
-_SECONDS = 60.0
-_PAUSE = 0.01
 _ACCESS: Object = {
     "apiVersion": "rbac.authorization.k8s.io/v1",
     "kind": "ClusterRole",
@@ -92,24 +94,17 @@ def _priority_class(name: str, value: int) -> Object:
 
 
 async def bootstrap_kubernetes(client: LocalClient, cluster: str, server: OwnServer) -> None:
-    """Create what is missing, and return when all kinds are served. Needs the controllers."""
+    """Create what is missing, and return when all kinds are served."""
     await logical_cluster(client, cluster, cluster_object({}))
-    definitions = [_labelled(one) for one in workload_crds()]
     await asyncio.gather(
         *(ensure(client, cluster, NAMESPACES, namespace_object(name)) for name in _NAMESPACES),
     )
+    await _define(client, cluster, [stored_definition(one) for one in workload_crds()])
     await asyncio.gather(
         bootstrap_kubernetes_policy(client, cluster),
         ensure(client, cluster, CLUSTER_ROLES, _ACCESS),
         ensure(client, cluster, CLUSTER_ROLE_BINDINGS, _GRANTED),
-        *(_define(client, cluster, one) for one in definitions),
     )
-    deadline = time.monotonic() + _SECONDS
-    for one in definitions:
-        while not await _is_served(client, cluster, one["metadata"]["name"]):
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"{one['metadata']['name']} was not served in {_SECONDS} s")
-            await asyncio.sleep(_PAUSE)
     for kind, obj in own_objects(server):
         await align(client, cluster, kind, obj)
     await ensure(client, cluster, CONFIG_MAPS, token_tracking(time.time()))
@@ -117,20 +112,52 @@ async def bootstrap_kubernetes(client: LocalClient, cluster: str, server: OwnSer
         await ensure(client, cluster, _PRIORITY_CLASSES, _priority_class(name, value))
 
 
-def _labelled(definition: Object) -> Object:
-    """With the label by which the server leaves it out of what users see."""
-    metadata = definition["metadata"]
-    labels = {**(metadata.get("labels") or {}), KUBERNETES_KIND: "true"}
-    return {**definition, "metadata": {**metadata, "labels": labels}}
+def stored_definition(definition: Object) -> Object:
+    """A definition as the server stores it when its names are accepted.
+
+    The label is the one by which the server leaves it out of what users see.
+    """
+    metadata, spec = definition["metadata"], definition["spec"]
+    (stored,) = (version["name"] for version in spec["versions"] if version["storage"])
+    made: Object = {
+        "metadata": {**metadata, "labels": {KUBERNETES_KIND: "true"}},
+        "spec": {**spec, "conversion": {"strategy": "None"}},
+        "status": {"storedVersions": [stored]},
+    }
+    made["status"] = after_naming(made, (), now_rfc3339(time.time()))
+    return made
 
 
-async def _define(client: LocalClient, cluster: str, definition: Object) -> None:
-    """Create it; older versions created it without the label."""
-    await ensure(client, cluster, CUSTOM_RESOURCE_DEFINITIONS, definition)
-    name = definition["metadata"]["name"]
-    found = await client.get(cluster, CUSTOM_RESOURCE_DEFINITIONS, name)
-    if found is not None and KUBERNETES_KIND not in (found["metadata"].get("labels") or {}):
-        await client.update(cluster, CUSTOM_RESOURCE_DEFINITIONS, _labelled(found))
+async def _define(client: LocalClient, cluster: str, definitions: Sequence[Object]) -> None:
+    """Create the definitions that are missing in one write; older versions stored others."""
+    missing = []
+    for one in definitions:
+        found = await client.get(cluster, CUSTOM_RESOURCE_DEFINITIONS, one["metadata"]["name"])
+        if found is None:
+            missing.append(one)
+        elif not _is_same(found, one):
+            await _redefine(client, cluster, one)
+    create = partial(client.to_create_unchecked, cluster, CUSTOM_RESOURCE_DEFINITIONS)
+    await client.transaction([create(one) for one in missing])
+
+
+def _is_same(found: Object, wanted: Object) -> bool:
+    labels, status = found["metadata"].get("labels") or {}, found.get("status") or {}
+    return (
+        KUBERNETES_KIND in labels
+        and found["spec"] == wanted["spec"]
+        and status.get("acceptedNames") == wanted["status"]["acceptedNames"]
+    )
+
+
+async def _redefine(client: LocalClient, cluster: str, wanted: Object) -> None:
+    def overwrite(live: Object) -> None:
+        live["metadata"]["labels"] = {KUBERNETES_KIND: "true"}
+        live["spec"], live["status"] = wanted["spec"], wanted["status"]
+
+    name = wanted["metadata"]["name"]
+    update = client.to_update(cluster, CUSTOM_RESOURCE_DEFINITIONS, name, overwrite)
+    await client.transaction([update])
 
 
 async def bootstrap_export(client: LocalClient) -> None:
@@ -149,9 +176,3 @@ async def bootstrap_export(client: LocalClient) -> None:
     await put(client, root, CLUSTER_ROLES, _MAY_BIND)
     granted = cluster_role_binding(_BIND_GRANTED, _MAY_BIND["metadata"]["name"], everybody)
     await put(client, root, CLUSTER_ROLE_BINDINGS, granted)
-
-
-async def _is_served(client: LocalClient, cluster: str, name: str) -> bool:
-    found = await client.get(cluster, CUSTOM_RESOURCE_DEFINITIONS, name) or {}
-    conditions = (found.get("status") or {}).get("conditions") or ()
-    return any(c["type"] == "Established" and c["status"] == "True" for c in conditions)
