@@ -25,7 +25,7 @@ from pykcp.clients.where import ROUTED
 from pykcp.machinery.kcp import clusters
 from pykcp.machinery.status import ServiceUnavailable, StatusError, Unauthorized
 from pykcp.proxy.backend import OPERATOR, ProxyBackend, check_path, hop_headers, is_plain
-from pykcp.proxy.callers import CallerSeats, caller_of
+from pykcp.proxy.callers import Caller, CallerSeats, caller_of
 from pykcp.proxy.identity import GroupFilter
 from pykcp.proxy.lookup import RouteLookup, UnknownCluster
 from pykcp.proxy.mapping import CLUSTERS, MappingMatcher, PathMapping
@@ -89,6 +89,11 @@ class Target(NamedTuple):
     """How the request names it."""
     rest: str = ""
     """The path below it."""
+
+    @property
+    def server(self) -> str:
+        """Which one it is."""
+        return self.shard or urlsplit(self.url).netloc
 
 
 class SentRequest(NamedTuple):
@@ -222,7 +227,7 @@ class FrontProxy:
             user, is_filtered = await self._authenticate(call, target)
         await self._forward(call, SentRequest(target, user, is_filtered, call.started))
 
-    def _known_caller(self, call: Call) -> str:
+    def _known_caller(self, call: Call) -> Caller:
         """As far as it is known before signing in."""
         request = call.exchange.request
         return caller_of(request, self._authentication.peek(request))
@@ -390,7 +395,7 @@ class FrontProxy:
         def go_on() -> Coroutine[Any, Any, None]:
             return self._go_on(exchange, sent, observer)
 
-        caller = caller_of(exchange.request, sent.user)
+        caller = caller_of(exchange.request, sent.user, sent.target.server)
         if not self._seats.take(caller):
             return go_on()
         observer.hold_seat(self._seats, caller)
@@ -419,9 +424,9 @@ class FrontProxy:
 
     async def _forward(self, call: Call, sent: SentRequest) -> None:
         """To the end of the answer. Raises the error to answer if there is none."""
-        caller = caller_of(call.exchange.request, sent.user)
         for _ in range(_MOST_SHARDS):
             onward, observer = self._onward(call.exchange, sent)
+            caller = caller_of(call.exchange.request, sent.user, sent.target.server)
             await self._seats.wait(caller)
             observer.hold_seat(self._seats, caller)
             try:

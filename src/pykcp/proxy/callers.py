@@ -1,10 +1,10 @@
 """How many requests of one caller are under way: no caller's flood is in another's way.
 
 All requests of a proxy to a shard share a connection, so that whatever one caller has sent is
-before what others send next. A caller therefore has a number of seats: a request has one until its
-answer begins, and the requests beyond wait for each other in their order. There is no limit for
-all callers together: requests that wait for an unresponsive shard or webhook take no seat of
-anybody else.
+before what others send next. A caller therefore has a number of seats at each server: a request
+has one until its answer begins, and the requests beyond wait for each other in their order. There
+is no limit for all callers together, nor for all servers: requests that wait for an unresponsive
+shard or webhook take no seat of anybody else, and the caller goes on at other shards.
 """
 
 from __future__ import annotations
@@ -18,20 +18,23 @@ from pykcp.auth.user import User
 from pykcp.server.filters.flow_control import TooBusy
 from pykcp.wire.exchange import IncomingRequest
 
+Caller = tuple[str, str]
+"""Who asks, and which server; "" for the proxy itself."""
 
-def caller_of(request: IncomingRequest, user: User | None) -> str:
+
+def caller_of(request: IncomingRequest, user: User | None, server: str = "") -> Caller:
     """The user; the address while it is not known here who it is."""
-    return user.name if user is not None else f"[{request.peer.address}]"
+    return (user.name if user is not None else f"[{request.peer.address}]", server)
 
 
 class CallerSeats:
     def __init__(self, most: int, most_waiting: int) -> None:
         """Both for each caller."""
         self._most, self._most_waiting = most, most_waiting
-        self._taken: dict[str, int] = {}
-        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
+        self._taken: dict[Caller, int] = {}
+        self._waiting: dict[Caller, deque[asyncio.Future[None]]] = {}
 
-    def take(self, caller: str) -> bool:
+    def take(self, caller: Caller) -> bool:
         """A seat, if there is one now."""
         taken = self._taken.get(caller, 0)
         if taken >= self._most:
@@ -39,7 +42,7 @@ class CallerSeats:
         self._taken[caller] = taken + 1
         return True
 
-    async def wait(self, caller: str) -> None:
+    async def wait(self, caller: Caller) -> None:
         """For a seat. Raises TooBusy."""
         if self.take(caller):
             return
@@ -55,7 +58,7 @@ class CallerSeats:
                 self.release(caller)  # it got its seat in the same moment
             raise
 
-    def release(self, caller: str) -> None:
+    def release(self, caller: Caller) -> None:
         """Give a seat back, or to the next request of the caller."""
         queue = self._waiting.get(caller)
         while queue:
@@ -72,7 +75,7 @@ class CallerSeats:
             del self._taken[caller]
 
     @asynccontextmanager
-    async def seat(self, caller: str) -> AsyncIterator[None]:
+    async def seat(self, caller: Caller) -> AsyncIterator[None]:
         """Raises TooBusy."""
         await self.wait(caller)
         try:

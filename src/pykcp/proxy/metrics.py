@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pykcp.clients.errors import SendFailed
 from pykcp.clients.where import MISDIRECTED, MOVED_AT, NOT_HERE
 from pykcp.observe.metrics import Counter, Histogram, Registry
-from pykcp.proxy.callers import CallerSeats
+from pykcp.proxy.callers import Caller, CallerSeats
 from pykcp.wire.exchange import Header, Stream
 
 _BOUNDS = (
@@ -93,9 +93,9 @@ class ForwardedRequest:
         self.moved_to = ""
         """… and knows which one has it."""
         self._seats: CallerSeats | None = None
-        self._caller = ""
+        self._caller: Caller = ("", "")
 
-    def hold_seat(self, seats: CallerSeats, caller: str) -> None:
+    def hold_seat(self, seats: CallerSeats, caller: Caller) -> None:
         """Until the answer begins, or there is none."""
         self._seats, self._caller = seats, caller
 

@@ -6,6 +6,7 @@ import json
 import pathlib
 import shutil
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 
 import pytest
 
@@ -114,6 +115,26 @@ def test_a_stopped_shard_is_noticed(two: Fleet, root: TestClient) -> None:
     finally:
         two["shard-1"].resume()
     assert eventually(lambda: inside.get(CONFIG_MAPS).status == 200)
+
+
+def test_many_requests_to_a_stopped_shard_delay_nothing_elsewhere(
+    two: Fleet, root: TestClient
+) -> None:
+    """Also of the same user, who has more of them under way than the proxy forwards at a time."""
+    there, here = make_on(root, "shard-1", "stuck"), make_on(root, "root", "free")
+    assert there.get(CONFIG_MAPS).status == 200
+    clients = [two.client(cluster="root:stuck") for _ in range(80)]
+    with ThreadPoolExecutor(len(clients)) as pool:
+        two["shard-1"].pause()
+        try:
+            asked = [pool.submit(client.get, CONFIG_MAPS) for client in clients]
+            assert not wait(asked, timeout=0.5).done
+            assert here.get(CONFIG_MAPS).status == 200
+            assert not any(one.done() for one in asked)
+        finally:
+            two["shard-1"].resume()
+        assert {one.result().status for one in asked} <= {200, 502, 503}
+    eventually(lambda: there.get(CONFIG_MAPS).status == 200)
 
 
 def test_the_proxy_starts_while_root_is_away(two: Fleet, root: TestClient) -> None:
