@@ -10,9 +10,31 @@ from dataclasses import dataclass
 _SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 
 
+class _RandomBytes:
+    """Random bytes for identifiers, asked of the kernel for many at once."""
+
+    def __init__(self) -> None:
+        self._at, self._bytes = 0, b""
+        os.register_at_fork(after_in_child=self.drop)
+
+    def drop(self) -> None:
+        """Another process would hand out the same ones."""
+        self._at, self._bytes = 0, b""
+
+    def take(self, count: int) -> bytes:
+        start = self._at
+        if start + count > len(self._bytes):
+            self._bytes, start = os.urandom(4096), 0
+        self._at = start + count
+        return self._bytes[start : self._at]
+
+
+_random = _RandomBytes()
+
+
 def random_uid() -> str:
-    """A version 4 UUID; half the cost of the standard library's."""
-    raw = bytearray(os.urandom(16))
+    """A version 4 UUID; a fraction of the cost of the standard library's."""
+    raw = bytearray(_random.take(16))
     raw[6] = (raw[6] & 0x0F) | 0x40
     raw[8] = (raw[8] & 0x3F) | 0x80
     text = raw.hex()

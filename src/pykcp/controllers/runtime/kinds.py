@@ -62,9 +62,10 @@ class ServedKinds:
         found = self._by_stored.get(stored)
         if found is not None:
             return found
+        plural = stored.partition(":")[0].rpartition("/")[2]
         for definition in self._directory.definitions(cluster):
-            if not definition.versions:
-                continue
+            if definition.plural != plural or not definition.versions:
+                continue  # most kinds, told at the least cost
             if _has_objects(definition) and stored_as(definition) == stored:
                 return _served(definition, definition.versions[0])
         return None

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pykcp.multicluster.scheduling.division import NO_CAP, Share, divide, divide_sticky
-from pykcp.multicluster.scheduling.filters import replicas_that_fit
+from pykcp.multicluster.scheduling.filters import lacking_resource, replicas_that_fit
 from pykcp.multicluster.scheduling.model import (
     AGGREGATED,
     CAPACITY,
@@ -47,10 +47,10 @@ def assign(question: Question, selection: ClusterSelection) -> Chosen:
     if not total:
         kept = [name for name in among if name in stay] or among[:1]
         return Chosen(dict.fromkeys(kept, 0), dict.fromkeys(kept, "no replicas are wanted"))
-    shares = [_share(question, selection, name) for name in among]
+    shares = _shares(question, selection, among)
     counts = _sticky(question, shares, total)
     if question.caps and sum(counts.values()) < total:  # no other cluster takes them either
-        shares = [_share(replace(question, caps={}), selection, name) for name in among]
+        shares = _shares(replace(question, caps={}), selection, among)
         counts = _sticky(question, shares, total)
     weights = {share.name: share.weight for share in shares}
     placed = {name: count for name, count in counts.items() if count}
@@ -64,7 +64,7 @@ def assign(question: Question, selection: ClusterSelection) -> Chosen:
 def ideal(question: Question, selection: ClusterSelection) -> dict[str, int]:
     """The division that would be made if the workload were nowhere."""
     total = question.workload.replicas or 0
-    shares = [_share(question, selection, name) for name in _enough(question, selection)]
+    shares = _shares(question, selection, _enough(question, selection))
     if question.policy.preference == AGGREGATED:
         return _sticky(question, shares, total)  # to move what runs would serve nothing
     roomy = _within_room(question, shares, total)
@@ -83,20 +83,29 @@ def _enough(question: Question, selection: ClusterSelection) -> Sequence[str]:
     return names
 
 
-def _share(question: Question, selection: ClusterSelection, name: str) -> Share:
-    cluster, policy = question.clusters[name], question.policy
-    current = question.stay.get(name) or 0
-    cap = policy.maximum or NO_CAP
-    if not cluster.is_ready or cluster.unschedulable:
-        cap = min(cap, current)  # what runs there stays, nothing is added
-    if name in question.caps and _is_other_open(question, selection):
-        cap = min(cap, question.caps[name])
-    minimum = max(policy.minimum, 1 if name in selection.anchors else 0)
-    return Share(name, max(1, _weight(question, cluster)), minimum, cap, current)
+def _shares(question: Question, selection: ClusterSelection, names: Sequence[str]) -> list[Share]:
+    """What each cluster may get."""
+    policy, stay, anchors = question.policy, question.stay, selection.anchors
+    caps = question.caps if _is_other_open(question, selection) else {}
+    is_even = policy.preference not in (WEIGHTED, CAPACITY)
+    found = []
+    for name in names:
+        cluster, current = question.clusters[name], stay.get(name) or 0
+        cap = policy.maximum or NO_CAP
+        if not cluster.is_ready or cluster.unschedulable:
+            cap = min(cap, current)  # what runs there stays, nothing is added
+        if name in caps:
+            cap = min(cap, caps[name])
+        minimum = 1 if name in anchors and not policy.minimum else policy.minimum
+        weight = 1 if is_even else max(1, _weight(question, cluster))
+        found.append(Share(name, weight, minimum, cap, current))
+    return found
 
 
 def _is_other_open(question: Question, selection: ClusterSelection) -> bool:
     """Whether some cluster could take replicas that find no node in those that are full."""
+    if not question.caps:
+        return False
     others = (question.clusters[name] for name in selection.chosen if name not in question.caps)
     return any(one.is_ready and not one.unschedulable for one in others)
 
@@ -117,10 +126,15 @@ def _within_room(question: Question, shares: Sequence[Share], total: int) -> lis
     requests = question.workload.requests
     if not requests:
         return list(shares)
+    of_all = {name: amount * total for name, amount in requests.items()}
     for share in shares:
-        fit = replicas_that_fit(question.clusters[share.name], requests)
+        cluster = question.clusters[share.name]
+        if not lacking_resource(cluster, of_all):
+            found.append(share)  # there is room for every replica, as in most clusters
+            continue
+        fit = replicas_that_fit(cluster, requests)
         if fit is not None and share.current + fit < min(share.cap, total):
-            share = replace(share, cap=share.current + fit)
+            share = share._replace(cap=share.current + fit)
         found.append(share)
     return found
 
@@ -135,7 +149,7 @@ def _sticky(question: Question, shares: Sequence[Share], total: int) -> dict[str
     else:
         counts = divide_sticky(total, roomy, question.workload.uid)
     if sum(counts.values()) < total:
-        again = [replace(s, current=counts[s.name]) for s in shares]
+        again = [s._replace(current=counts[s.name]) for s in shares]
         counts = divide_sticky(total, again, question.workload.uid)
     return counts
 

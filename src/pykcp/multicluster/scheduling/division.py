@@ -11,17 +11,21 @@ from __future__ import annotations
 
 import hashlib
 import heapq
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 NO_CAP = 1 << 40
 _LARGE = 256
 """Replicas from which most of them are assigned at once."""
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
+_MASK = (1 << 48) - 1
+
+
+class Share(NamedTuple):
+    """A tuple: each decision makes one for every cluster."""
+
     name: str
     weight: int = 1
     minimum: int = 0
@@ -29,12 +33,17 @@ class Share:
     current: int = 0
 
 
-@lru_cache(maxsize=1024)  # a decision asks twice for each cluster
 def tie_breaker(seed: str, name: str) -> int:
     """The order of equal clusters: different for each object, so that the odd replica of many
     objects does not always go to the same cluster.
     """
-    return int.from_bytes(hashlib.blake2b(f"{seed}/{name}".encode(), digest_size=6).digest(), "big")
+    return _odd_number(seed) * _odd_number(name) & _MASK
+
+
+@lru_cache(maxsize=4096)  # a decision asks several times for the object and for each cluster
+def _odd_number(text: str) -> int:
+    """Products of odd numbers are spread evenly over all remainders, and no two names are equal."""
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=6).digest(), "big") | 1
 
 
 def divide(total: int, shares: Sequence[Share], seed: str = "") -> dict[str, int]:
@@ -43,82 +52,79 @@ def divide(total: int, shares: Sequence[Share], seed: str = "") -> dict[str, int
     Minima are met first. If they exceed the total, it is divided among them. Ties go to clusters
     that have a replica now, then by the seed.
     """
-    if sum(min(share.minimum, share.cap) for share in shares) > total:
-        bounded = [_Seat(share, 0, min(share.minimum, share.cap)) for share in shares]
-        return _fill(total, bounded, seed)
-    seats = [_Seat(share, min(share.minimum, share.cap), share.cap) for share in shares]
+    lows = [min(share.minimum, share.cap) for share in shares]
+    if sum(lows) > total:
+        return _fill(total, shares, [0] * len(shares), lows, seed)
+    caps = [share.cap for share in shares]
     if total >= _LARGE and not any(share.minimum for share in shares):
-        _start_below(total, seats)
-    return _fill(total, seats, seed)
+        return _fill(total, shares, _start_below(total, shares), caps, seed)
+    return _fill(total, shares, lows, caps, seed)
 
 
 def divide_sticky(total: int, shares: Sequence[Share], seed: str = "") -> dict[str, int]:
     """The same, from the present shares on: replicas are added or removed where that brings the
     division closest to the weights; none is moved that can stay.
     """
-    lows = {share.name: min(share.minimum, share.cap) for share in shares}
-    if sum(lows.values()) > total:
+    lows = [min(share.minimum, share.cap) for share in shares]
+    if sum(lows) > total:
         return divide(total, shares, seed)
-    start = {share.name: max(lows[share.name], min(share.cap, share.current)) for share in shares}
-    if sum(start.values()) > total:
-        return _reduce(total, shares, start, lows, seed)
-    return _fill(total, [_Seat(share, start[share.name], share.cap) for share in shares], seed)
+    caps = [share.cap for share in shares]
+    start = [
+        max(low, min(share.cap, share.current)) for low, share in zip(lows, shares, strict=True)
+    ]
+    if sum(start) > total:
+        names = [share.name for share in shares]
+        counts, least = dict(zip(names, start, strict=True)), dict(zip(names, lows, strict=True))
+        return _reduce(total, shares, counts, least, seed)
+    return _fill(total, shares, start, caps, seed)
 
 
-class _Seat:
-    __slots__ = ("cap", "count", "share")
-
-    def __init__(self, share: Share, count: int, cap: int) -> None:
-        self.share, self.count, self.cap = share, count, cap
-
-
-def _start_below(total: int, seats: Iterable[_Seat]) -> None:
+def _start_below(total: int, shares: Sequence[Share]) -> list[int]:
     """Assign all but about one replica of each share at once.
 
     No share of Webster's method is more than one below its exact quota, and caps only raise the
     shares of the others.
     """
-    weights = sum(seat.share.weight for seat in seats)
-    for seat in seats:
-        if weights:
-            quota = total * seat.share.weight // weights
-            seat.count = min(seat.cap, max(0, quota - 1))
+    weights = sum(share.weight for share in shares) or 1
+    return [min(s.cap, max(0, total * s.weight // weights - 1)) for s in shares]
 
 
-def _fill(total: int, seats: Sequence[_Seat], seed: str) -> dict[str, int]:
-    heap: list[tuple[float, int, int, int]] = []
-    for index, seat in enumerate(seats):
-        if seat.count < seat.cap and seat.share.weight > 0:
-            heap.append(_claim(seat, index, seed))
+def _fill(
+    total: int, shares: Sequence[Share], start: Sequence[int], caps: Sequence[int], seed: str
+) -> dict[str, int]:
+    """Add replicas to what the shares have at the start, none above its cap."""
+    counts = list(start)
+    remaining = total - sum(counts)
+    heap = [
+        _claim(share, counts[index], index, seed)
+        for index, share in enumerate(shares)
+        if counts[index] < caps[index] and share.weight > 0
+    ]
     heapq.heapify(heap)
-    remaining = total - sum(seat.count for seat in seats)
     while remaining > 0 and heap:
         index = heap[0][3]
-        seat = seats[index]
-        seat.count += 1
+        counts[index] += 1
         remaining -= 1
-        if seat.count < seat.cap:
-            heapq.heapreplace(heap, _claim(seat, index, seed))
+        if counts[index] < caps[index]:
+            heapq.heapreplace(heap, _claim(shares[index], counts[index], index, seed))
         else:
             heapq.heappop(heap)
-    return {seat.share.name: seat.count for seat in seats}
+    return {share.name: count for share, count in zip(shares, counts, strict=True)}
 
 
-def _claim(seat: _Seat, index: int, seed: str) -> tuple[float, int, int, int]:
+def _claim(share: Share, count: int, index: int, seed: str) -> tuple[float, int, int, int]:
     """Smallest first: (2n + 1) / weight, then clusters that have this replica already."""
-    has_it = 0 if seat.share.current > seat.count else 1
-    ratio = (2 * seat.count + 1) / seat.share.weight
-    return (ratio, has_it, tie_breaker(seed, seat.share.name), index)
+    has_it = 0 if share.current > count else 1
+    return ((2 * count + 1) / share.weight, has_it, tie_breaker(seed, share.name), index)
 
 
 def _reduce(
     total: int,
     shares: Sequence[Share],
-    start: Mapping[str, int],
+    counts: dict[str, int],
     lows: Mapping[str, int],
     seed: str,
 ) -> dict[str, int]:
-    counts = dict(start)
     heap = [_loss(share, counts[share.name], seed) for share in shares]
     heapq.heapify(heap)
     by_name = {share.name: share for share in shares}

@@ -38,13 +38,13 @@ def rejection(cluster: ClusterView, workload: WorkloadView, policy: Policy, now:
         return TERMINATING
     if cluster.is_closed:
         return CLOSED
-    if not is_allowed(cluster, policy):
+    if policy.required and not is_allowed(cluster, policy):
         return NO_MATCH
     if is_draining(cluster, now):
         return DRAINING
     return (
         separation(cluster, workload)
-        or _untolerated(cluster, policy)
+        or (_untolerated(cluster, policy) if cluster.taints else "")
         or _state(cluster)
         or _demand(cluster, workload)
     )
@@ -105,5 +105,6 @@ def replicas_that_fit(cluster: ClusterView, requests: Mapping[str, int]) -> int 
     """How many more replicas there is room for; None if that is not known."""
     if cluster.free is None:
         return None
-    room = [cluster.free.get(name, 0) // amount for name, amount in requests.items() if amount > 0]
+    free = cluster.free
+    room = [free.get(name, 0) // amount for name, amount in requests.items() if amount > 0]
     return max(0, min(room)) if room else None

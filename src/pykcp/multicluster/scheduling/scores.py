@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from operator import mul
 
 from pykcp.multicluster.scheduling.division import tie_breaker
@@ -23,12 +24,12 @@ def score(
     clusters: Sequence[ClusterView], workload: WorkloadView, policy: Policy, present: frozenset[str]
 ) -> list[ClusterVerdict]:
     """Verdicts in the order of the clusters, with each score and the weighted sum."""
-    most = max((cluster.bindings for cluster in clusters), default=0)
-    room = [_room(cluster, workload) for cluster in clusters]
+    most = max([cluster.bindings for cluster in clusters], default=0)
+    names = tuple(workload.requests) or ("cpu",)
+    room = [_room(cluster, names) for cluster in clusters]
     widest = max(room, default=0)
     wanted = sum(abs(term.weight) for term in policy.preferred)
     near = frozenset[str]().union(*workload.leaders.values())
-    weights = tuple(WEIGHTS.values())
     verdicts = []
     for cluster, free in zip(clusters, room, strict=True):
         scores = (  # in the order of WEIGHTS
@@ -38,23 +39,28 @@ def score(
             100 * free // widest if widest else 0,
             100 if cluster.name in near else 0,
         )
-        verdicts.append(ClusterVerdict(cluster.name, "", scores, sum(map(mul, weights, scores))))
+        verdicts.append(ClusterVerdict(cluster.name, "", scores, _total(scores)))
     return verdicts
+
+
+@lru_cache(maxsize=1024)  # most clusters score like others
+def _total(scores: tuple[int, ...]) -> int:
+    return sum(map(mul, WEIGHTS.values(), scores))
 
 
 def _affinity(cluster: ClusterView, policy: Policy, wanted: int) -> int:
     return 100 * sum(t.weight for t in policy.preferred if t.matches(cluster)) // wanted
 
 
-def _room(cluster: ClusterView, workload: WorkloadView) -> int:
-    """The free share of the scarcest resource that the workload requests, or of the processors."""
-    if cluster.free is None:
+def _room(cluster: ClusterView, names: Sequence[str]) -> int:
+    """The free share of the scarcest of the resources."""
+    free = cluster.free
+    if free is None:
         return 0
-    names = workload.requests or ("cpu",)
-    return max(0, min(cluster.free.get(name, 0) for name in names))
+    return max(0, min([free.get(name, 0) for name in names]))
 
 
 def ranking(verdicts: Sequence[ClusterVerdict], uid: str) -> list[str]:
     """Names of clusters, the best first; equal ones in an order that differs between objects."""
-    ranked = sorted(verdicts, key=lambda v: (-v.total, tie_breaker(uid, v.cluster), v.cluster))
-    return [verdict.cluster for verdict in ranked]
+    ranked = sorted([(-v.total, tie_breaker(uid, v.cluster), v.cluster) for v in verdicts])
+    return [name for _, _, name in ranked]

@@ -94,9 +94,11 @@ def milli(amount: str | float) -> int:
         return 0
 
 
-def placed_of(binding: Object | None, leaves: frozenset[str], trusted: frozenset[str]) -> Placed:
-    """Where a Binding says that the workload is. Only reports of `trusted` clusters, those that are
-    Ready, count as available.
+def placed_of(
+    binding: Object | None, leaves: frozenset[str], clusters: Mapping[str, ClusterView]
+) -> Placed:
+    """Where a Binding says that the workload is. Only reports of clusters that are Ready count as
+    available.
     """
     if binding is None:
         return Placed(leaves=leaves)
@@ -108,7 +110,10 @@ def placed_of(binding: Object | None, leaves: frozenset[str], trusted: frozenset
         available={
             name: _available(one)
             for name, one in reports.items()
-            if name in trusted and one.get("health") == "Healthy" and not one.get("stale")
+            if name in clusters
+            and clusters[name].is_ready
+            and one.get("health") == "Healthy"
+            and not one.get("stale")
         },
         leaves=leaves,
         moved_at=seconds(meta.annotation(binding, MOVED_AT)),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Sequence
+from operator import attrgetter
 
 from pykcp.machinery import conditions, meta
 from pykcp.machinery.conditions import FALSE, TRUE
@@ -23,6 +25,7 @@ from pykcp.types import Object
 TYPE = "workloads.kcp.dev/type"
 """Annotation of bindings: the type of the workload, as `deployments.apps`."""
 SCHEDULED, PAUSED, HELD = "Scheduled", "EvictionPaused", "HeldInLostCluster"
+_TOTAL = attrgetter("total")
 _MOST_EXPLAINED = 10
 """Clusters whose verdicts a Binding lists, if there are more than it chose."""
 _PAUSED_TEXT = "more than half of the clusters are not Ready: nothing is evicted"
@@ -187,8 +190,10 @@ def _explained(decision: PlacementDecision) -> list[ClusterVerdict]:
     """
     verdicts = decision.verdicts
     if len(verdicts) > _MOST_EXPLAINED:
-        best = sorted(verdicts, key=lambda one: (one.cluster not in decision.clusters, -one.total))
-        verdicts = tuple(best[: max(_MOST_EXPLAINED, len(decision.clusters))])
+        chosen = [one for one in verdicts if one.cluster in decision.clusters]
+        others = [one for one in verdicts if one.cluster not in decision.clusters]
+        more = max(0, _MOST_EXPLAINED - len(chosen))
+        verdicts = (*chosen, *heapq.nlargest(more, others, key=_TOTAL))
     return sorted(verdicts, key=lambda one: one.cluster)
 
 

@@ -4,7 +4,7 @@ nothing depends on what it remembers.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from pykcp.machinery.object_keys import ObjectKey
@@ -137,6 +137,7 @@ class Inventory:
         self._bindings: dict[RootKey, KnownBinding] = {}
         self._placements: dict[_Namespace, dict[str, Object]] = {}
         self._counts: dict[tuple[str, str], int] = {}
+        self._counted: Callable[[str, str, int], None] = lambda _cluster, _name, _count: None
 
     # --- roots
 
@@ -229,6 +230,7 @@ class Inventory:
             self._counts[cluster, name] = count
         else:
             self._counts.pop((cluster, name), None)
+        self._counted(cluster, name, count)
 
     def placed(self, key: RootKey) -> frozenset[str]:
         return self._bindings.get(key, NO_BINDING).clusters
@@ -236,6 +238,10 @@ class Inventory:
     def count(self, cluster: str, name: str) -> int:
         """How many workloads of a workspace are placed on a cluster."""
         return self._counts.get((cluster, name), 0)
+
+    def on_count(self, handler: Callable[[str, str, int], None]) -> None:
+        """Call the handler with a workspace, a cluster and its `count` when that has changed."""
+        self._counted = handler
 
     # --- placements
 

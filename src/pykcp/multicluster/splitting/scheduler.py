@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -111,25 +111,15 @@ class WorkloadScheduler:
     ) -> float | None:
         parts, now = self._parts, self._parts.clock()
         clusters = parts.territory.clusters(key.cluster)
-        ready = frozenset(name for name, view in clusters.items() if view.is_ready)
         known = parts.inventory.leaves(key)
         leaves = frozenset(known)
-        placed = placed_of(binding, leaves, ready)
+        placed = placed_of(binding, leaves, clusters)
         question = Question(workload, policy, clusters, placed, {}, now, parts.settings.cooldown)
         departures = self._departures(question, key.cluster)
         caps, look_again = self._caps(key, policy, placed, known, now)
-        decision = decide(
-            Question(
-                workload,
-                policy,
-                clusters,
-                placed,
-                departures.now,
-                now,
-                parts.settings.cooldown,
-                caps,
-            )
-        )
+        if departures.now or caps:
+            question = replace(question, departing=departures.now, caps=caps)
+        decision = decide(question)
         if decision.reason == NO_LEADER and binding is not None and not leaves:
             await self._forget(key, binding)
             return None

@@ -45,6 +45,7 @@ class Territory:
         self._serving: dict[str, set[str]] = {}
         """The workspaces that bind an API of a workspace."""
         self._snapshots: dict[str, dict[str, ClusterView]] = {}
+        inventory.on_count(self._note_count)
 
     # --- clusters
 
@@ -72,15 +73,17 @@ class Territory:
         found = self._snapshots.get(workspace)
         if found is None:
             found = self._snapshots[workspace] = {
-                view.name: view
+                view.name: replace(view, bindings=self._inventory.count(workspace, view.name))
                 for provider in self._providers(workspace)
                 for view in self._views_for(workspace, provider)
             }
-        for name, view in found.items():
-            count = self._inventory.count(workspace, name)
-            if view.bindings != count:
-                found[name] = replace(view, bindings=count)
         return found
+
+    def _note_count(self, workspace: str, name: str, count: int) -> None:
+        """Another number of workloads is placed on a cluster."""
+        found = self._snapshots.get(workspace)
+        if found is not None and name in found:
+            found[name] = replace(found[name], bindings=count)
 
     def _views_for(self, workspace: str, provider: str) -> list[ClusterView]:
         registered = self._registered.get(provider, {})
