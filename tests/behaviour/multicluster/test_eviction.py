@@ -126,7 +126,8 @@ def test_nothing_is_evicted_while_most_clusters_seem_lost(cluster: TestClient) -
     assert have(client, {"a": 2, "b": 2, "c": 2})
     eventually(
         lambda: (
-            condition_of(client.get(f"{DEPLOYMENTS}/web").json, "Available")["status"] == "Unknown"
+            condition_of(client.get(f"{DEPLOYMENTS}/web").json, "Available").get("status")
+            == "Unknown"
         )
     )
     beat(client, "a")

@@ -293,6 +293,10 @@ class HttpFaults:
 
     async def _end(self) -> None:
         await self._session.close()
+        # Clients that hold their connections would be waited for at the end of TLS.
+        for connection in self._runner.server.connections if self._runner.server else ():
+            if connection.transport is not None:
+                connection.transport.abort()
         await self._runner.cleanup()
         await asyncio.sleep(0)
 
