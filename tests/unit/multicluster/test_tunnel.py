@@ -7,6 +7,7 @@ import pytest
 from pykcp.clients.http.client import HttpClient
 from pykcp.clients.http.interface import Server
 from pykcp.clients.remote.client import RemoteClient
+from pykcp.multicluster.tunnel.dialing import WaitingConnections
 from pykcp.multicluster.tunnel.serving import TunnelApplication
 
 OWN = "kcp-own"
@@ -38,3 +39,17 @@ def test_requests(method: str, path: str, query: str, is_allowed: bool) -> None:
     client = RemoteClient(HttpClient(Server("http", "localhost", 1)), "test")
     application = TunnelApplication(client, SELECTOR, lambda name: name == OWN)
     assert application.is_allowed(method, path, query) is is_allowed
+
+
+def test_each_server_gets_connections_of_its_own() -> None:
+    waiting = WaitingConnections()
+    with waiting.one("a"), waiting.one("a"):
+        assert waiting.accepts("a")  # there is no other server
+        assert waiting.set_servers(2)
+        assert not waiting.set_servers(2)
+        assert not waiting.accepts("a")
+        assert waiting.accepts("b")
+        with waiting.one("b"):
+            assert waiting.accepts("a")
+        # An address that always leads to the same server gets its connections in the end.
+        assert [waiting.accepts("a") for _ in range(25)].count(True) == 1

@@ -10,6 +10,8 @@ import logging
 import socket
 import time
 from collections import deque
+from collections.abc import Callable, Sequence
+from secrets import token_hex
 
 from pykcp.aio.owner import spawn_detached
 from pykcp.aio.timers import call_later
@@ -17,9 +19,9 @@ from pykcp.caching import BoundedCache
 from pykcp.clients.http.client import HttpClient
 from pykcp.clients.http.interface import Server
 from pykcp.multicluster.clusters.connection import TENANT_SETTINGS
-from pykcp.multicluster.tunnel import IDLE_SECONDS
+from pykcp.multicluster.tunnel import IDLE_SECONDS, SERVER_HEADER, SERVERS_HEADER
 from pykcp.multicluster.tunnel.bridge import BACKLOG, SocketBridge
-from pykcp.wire.exchange import Exchange, Tunnel
+from pykcp.wire.exchange import Exchange, Header, Tunnel
 
 _log = logging.getLogger(__name__)
 _MOST_TUNNELS = 1024
@@ -103,11 +105,11 @@ class SyncerTunnel:
         self._drop_gone()
         return bool(self._parked) or time.monotonic() - self._seen < _WAIT_SECONDS
 
-    def park(self, exchange: Exchange) -> Tunnel:
+    def park(self, exchange: Exchange, headers: Sequence[Header]) -> Tunnel:
         """Keep the connection of a request that asked to switch protocols."""
         self._drop_gone()
         parked = _ParkedConnection()
-        parked.tunnel = exchange.tunnel((), parked)
+        parked.tunnel = exchange.tunnel(headers, parked)
         self._seen = time.monotonic()
         while self._waiting:
             since, near = self._waiting.popleft()
@@ -155,7 +157,9 @@ class SyncerTunnel:
 class SyncerTunnels:
     """The tunnels of all syncers that are connected with this process, by UIDs of Clusters."""
 
-    def __init__(self) -> None:
+    def __init__(self, servers: Callable[[], int] = lambda: 1) -> None:
+        """`servers`: how many servers there are, this one included."""
+        self._own, self._servers = token_hex(8), servers
         self._tunnels: BoundedCache[str, SyncerTunnel] = BoundedCache(
             "syncer_tunnels", _MOST_TUNNELS
         )
@@ -165,7 +169,8 @@ class SyncerTunnels:
         found = self._tunnels.get(uid)
         if found is None:
             found = self._tunnels.put(uid, SyncerTunnel(tenant))
-        return found.park(exchange)
+        own = ((SERVER_HEADER, self._own), (SERVERS_HEADER, str(self._servers())))
+        return found.park(exchange, own)
 
     def http(self, uid: str) -> HttpClient | None:
         """Connections to the cluster behind a syncer; None if that is not connected."""

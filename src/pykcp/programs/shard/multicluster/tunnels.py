@@ -12,11 +12,14 @@ from pykcp.virtual.framework import VirtualView
 if TYPE_CHECKING:
     from pykcp.clients.http.client import HttpClient
     from pykcp.multicluster.tunnel.parked import SyncerTunnels
+    from pykcp.storage.group import ServerGroup
     from pykcp.wire.exchange import Exchange, Tunnel
 
 
 class TunnelsOnDemand:
-    def __init__(self) -> None:
+    def __init__(self, group: ServerGroup | None) -> None:
+        """`group`: the servers that share the store; each needs connections of its own."""
+        self._group = group
         self._made: SyncerTunnels | None = None
 
     def http(self, uid: str) -> HttpClient | None:
@@ -27,8 +30,11 @@ class TunnelsOnDemand:
         if self._made is None:
             from pykcp.multicluster.tunnel.parked import SyncerTunnels
 
-            self._made = SyncerTunnels()
+            self._made = SyncerTunnels(self._servers)
         return self._made.park(uid, tenant, exchange)
+
+    def _servers(self) -> int:
+        return 1 if self._group is None else self._group.members
 
 
 class TunnelView(VirtualView):

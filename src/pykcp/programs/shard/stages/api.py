@@ -66,7 +66,7 @@ def build_api(
     audit = make_audit(base.settings, stores.store, base.metrics)
     flow = make_flow_control(base.settings, base.metrics)
     shared = SharedParts(access.authentication, RequestMetrics(base.metrics), flow, audit)
-    services, tunnels = ServiceRoutes(), TunnelsOnDemand()
+    services, tunnels = ServiceRoutes(), TunnelsOnDemand(stores.store.group)
     pods = PodsOnDemand(
         LocalLister(stores.store, catalog.directory),
         catalog.client,
