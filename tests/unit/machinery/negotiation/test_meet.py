@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import itertools
+import random
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -234,13 +236,83 @@ def is_served(schema: Object, value: Any) -> bool:
 def test_what_the_common_schema_takes_both_take(
     left: Object, right: Object, values: list[Any]
 ) -> None:
+    check_soundness(left, right, values)
+
+
+def check_soundness(left: Object, right: Object, values: Sequence[Any]) -> bool:
+    """Whether there is a common schema that takes one of the values."""
     met = meet(left, right)
     if not met.is_possible:
-        return
-    for value in values:
-        if is_served(met.schema, value):
-            assert is_served(left, value), (left, met.schema, value)
-            assert is_served(right, value), (right, met.schema, value)
+        return False
+    served = [value for value in values if is_served(met.schema, value)]
+    for value in served:
+        assert is_served(left, value), (left, met.schema, value)
+        assert is_served(right, value), (right, met.schema, value)
+    return bool(served)
+
+
+class RandomSchemas:
+    """Schemas, others that are like them, and values that often fit: many in a short time."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)
+
+    def schema(self, depth: int = 2) -> Object:
+        chosen = self._random
+        kind = chosen.choice(
+            ("string", "number", "integer", "boolean", *("object", "array") * depth)
+        )
+        made: Object = {"type": kind}
+        options: dict[str, Any] = {
+            "string": {"enum": ["", "x", "yy"][: chosen.randint(1, 3)], "maxLength": 2},
+            "number": {"minimum": chosen.randint(-1, 2), "maximum": 3},
+            "integer": {"multipleOf": chosen.randint(1, 3), "enum": [0, 1, 2, 3]},
+            "object": {"required": [chosen.choice(NAMES)], "minProperties": 1, PRESERVE: True},
+            "array": {"minItems": chosen.randint(0, 2), "maxItems": 2},
+            "boolean": {"nullable": True},
+        }[kind]
+        if kind == "object":
+            names = chosen.sample(NAMES, chosen.randint(1, 3))
+            made["properties"] = {name: self.schema(depth - 1) for name in names}
+        if kind == "array":
+            made["items"] = self.schema(depth - 1)
+        made.update({name: one for name, one in options.items() if chosen.random() < 0.3})
+        return made
+
+    def like(self, schema: Object) -> Object:
+        """Another form of it: a constraint or a property more or less."""
+        chosen = self._random
+        made = {k: v for k, v in schema.items() if k in ("type", "items") or chosen.random() < 0.8}
+        if made["type"] == "object":
+            kept = schema["properties"].items()
+            made["properties"] = {k: self.like(v) for k, v in kept if chosen.random() < 0.8}
+        other = self.schema(0)
+        return {**other, **made} if other["type"] == made["type"] else made
+
+    def value(self, schema: Object) -> Any:
+        chosen = self._random
+        match schema["type"]:
+            case "object":
+                parts = schema["properties"].items()
+                return {k: self.value(v) for k, v in parts if chosen.random() < 0.9}
+            case "array":
+                return [self.value(schema["items"]) for _ in range(chosen.randint(0, 2))]
+            case "string":
+                return chosen.choice(("", "x", "yy", "xyz"))
+            case "boolean":
+                return chosen.choice((True, False, None))
+        return chosen.choice((-1, 0, 1, 2, 3, 1.5))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_hundred_thousand_random_pairs_are_sound() -> None:
+    made, fitting = RandomSchemas(11), 0
+    for number in range(100_000):
+        left = made.schema()
+        right = made.like(left) if number % 4 else made.schema()
+        fitting += check_soundness(left, right, [made.value(left) for _ in range(2)])
+    assert fitting > 10_000  # otherwise little was tried
 
 
 @settings(max_examples=300, deadline=None)
