@@ -8,7 +8,7 @@ clusters have costs one schema.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -124,9 +124,9 @@ def definition_from_text(
         schemas,
         origin=origin,
         load=None if text.is_whole else lambda version: schema_of(read(), version),
+        weights=text.weights,
     )
-    weighed = tuple(replace(v, weight=text.weights[v.name]) for v in definition.all_versions)
-    return replace(definition, all_versions=weighed, source=read)
+    return replace(definition, source=read)
 
 
 def definition_from_crd(
@@ -135,10 +135,12 @@ def definition_from_crd(
     *,
     origin: str = "",
     load: Callable[[str], Object | None] | None = None,
+    weights: Mapping[str, int] | None = None,
 ) -> ResourceDefinition:
     """What a CustomResourceDefinition defines. `origin` is the logical cluster it is in.
 
-    `load` finds the schema of a version where the definition is given without.
+    `load` finds the schema of a version where the definition is given without; `weights`: of the
+    schemas, by version.
     """
     spec = crd["spec"]
     accepted = crd.get("status", {}).get("acceptedNames") or {}
@@ -150,7 +152,7 @@ def definition_from_crd(
             return load(version["name"])
         return (version.get("schema") or {}).get("openAPIV3Schema")
 
-    definition = _definition(spec, names, schemas, schema_of_version, origin)
+    definition = _definition(spec, names, schemas, schema_of_version, origin, weights=weights)
     conversion = spec.get("conversion") or {}
     return replace(
         definition,
@@ -183,8 +185,10 @@ def _definition(
     schema_of: Callable[[Object], Object | None],
     origin: str,
     identity: str = "",
+    weights: Mapping[str, int] | None = None,
 ) -> ResourceDefinition:
     kind = names["kind"]
+    weights = weights or {}
     list_kind = names.get("listKind") or f"{kind}List"
     group = spec["group"]
     versions = sorted(spec["versions"], key=lambda v: version_priority(v["name"]))
@@ -199,7 +203,10 @@ def _definition(
         list_kind=list_kind,
         namespaced=spec["scope"] == "Namespaced",
         all_versions=tuple(
-            _version(spec, kind, list_kind, v, schemas, schema_of, newest) for v in versions
+            _version(
+                spec, kind, list_kind, v, schemas, schema_of, newest, weights.get(v["name"], 0)
+            )
+            for v in versions
         ),
         verbs=VERBS,
         storage_version=stored,
@@ -220,6 +227,7 @@ def _version(
     schemas: SchemaStore,
     schema_of: Callable[[Object], Object | None],
     newest: str,
+    weight: int,
 ) -> ResourceVersion:
     """`newest`: the first served version that is not deprecated; "" if there is none."""
     name, group = version["name"], spec["group"]
@@ -242,6 +250,7 @@ def _version(
             f["jsonPath"].removeprefix(".") for f in version.get("selectableFields") or ()
         ),
         scale=subresources.get("scale"),
+        weight=weight,
     )
 
 
