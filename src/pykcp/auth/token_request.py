@@ -64,14 +64,10 @@ def issue(
     now: float,
     token_id: str,
 ) -> tuple[Object, list[str]]:
-    """The answered TokenRequest (with defaults set), and warnings. Raises Invalid or Conflict."""
+    """The answer to a TokenRequest that was checked, and warnings. Raises Conflict."""
     spec = dict(request.get("spec") or {})
     audiences: Sequence[str] = spec.get("audiences") or policy.api_audiences
     seconds = spec["expirationSeconds"]
-    _check_metadata(request, service_account)
-    errors = _duration_errors(seconds)
-    if errors:
-        raise Invalid.fields(_GROUP, _KIND, "", errors)
     if secret is not None:
         _check_bound(spec["boundObjectRef"], secret)
     warnings: list[str] = []
@@ -94,23 +90,27 @@ def issue(
     return answered, warnings
 
 
-def _check_metadata(request: Object, account: Object) -> None:
-    """Name, namespace and uid, if given, are those of the service account."""
+def check_place(request: Object, namespace: str, name: str) -> None:
+    """Name and namespace, if given, are those of the service account in the URL. Raises Invalid."""
     given = request.get("metadata") or {}
-    name = meta.name(account)
-    for key, label in (("name", "name"), ("namespace", "namespace")):
+    for key, own in (("name", name), ("namespace", namespace)):
         value = given.get(key)
-        if value and value != (account.get("metadata") or {}).get(key):
-            why = f"must match the service account {label} if specified"
-            error = invalid(f"metadata.{key}", value, why)
-            raise Invalid.fields(_GROUP, _KIND, name, [error])
-    uid = given.get("uid")
+        if value and value != own:
+            why = f"must match the service account {key} if specified"
+            raise Invalid.fields(_GROUP, _KIND, name, [invalid(f"metadata.{key}", value, why)])
+
+
+def check(request: Object, account: Object) -> None:
+    """What can be said before the bound object is looked for. Raises Invalid or Conflict."""
+    uid = (request.get("metadata") or {}).get("uid")
     if uid and uid != meta.uid(account):
         why = (
             f"the UID in the token request ({uid}) does not match the UID of the service account "
             f"({meta.uid(account)})"
         )
-        raise Conflict.resource(_GROUP, _KIND, name, why)
+        raise Conflict.resource(_GROUP, _KIND, meta.name(account), why)
+    if errors := _duration_errors(request["spec"]["expirationSeconds"]):
+        raise Invalid.fields(_GROUP, _KIND, "", errors)
 
 
 def _duration_errors(seconds: int) -> list[FieldError]:

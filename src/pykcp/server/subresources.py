@@ -129,8 +129,10 @@ class Answered:
         info = call.info
         check_write_options(call, "CreateOptions")
         request = self._token_request(call)
+        token_request.check_place(request, info.namespace, info.name)
         entry = find(call.resource, call.context, info.namespace, info.name)
         account = call.resource.object_of(entry.value)
+        token_request.check(request, account)
         now = call.resource.services.sources.now.clock()
         answered, warnings = token_request.issue(
             self._policy,

@@ -156,6 +156,66 @@ def test_an_empty_token_request(cluster: TestClient) -> None:
         assert (refused.status, refused.json["message"]) == (400, message)
 
 
+_POD = {"kind": "Pod", "apiVersion": "v1", "name": "p"}
+
+
+@pytest.mark.parametrize(
+    ("account", "body", "status"),
+    [
+        ("nosuch", {"metadata": {"name": "other"}}, 422),
+        ("nosuch", {"spec": {"expirationSeconds": 1}}, 404),
+        ("bot", {"metadata": {"name": "other"}, "spec": {"boundObjectRef": {}}}, 422),
+        ("bot", {"spec": {"expirationSeconds": 1, "boundObjectRef": _POD}}, 422),
+        ("bot", {"spec": {"boundObjectRef": _POD}}, 404),
+    ],
+)
+def test_the_first_mistake_of_a_token_request_is_named(
+    cluster: TestClient, account: str, body: dict[str, Any], status: int
+) -> None:
+    """The place, then the account, then the content, then the bound object."""
+    assert cluster.post(ACCOUNTS, {"metadata": {"name": "bot"}}).status == 201
+    assert cluster.post(f"{ACCOUNTS}/{account}/token", body).status == status
+
+
+_BOTH_SET = "orphanDependents and deletionPropagation cannot be both set"
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "mistakes"),
+    [
+        (
+            {"propagationPolicy": "Bad", "orphanDependents": False, "dryRun": ["x"]},
+            422,
+            [_BOTH_SET, 'Unsupported value: "Bad"', 'Unsupported value: ["x"]'],
+        ),
+        ({"propagationPolicy": ""}, 422, ['Unsupported value: ""']),
+        ({"propagationPolicy": "Orphan", "orphanDependents": True}, 422, [_BOTH_SET]),
+        (
+            {"preconditions": "x"},
+            400,
+            ["cannot unmarshal string into Go struct field DeleteOptions.preconditions of type v1"],
+        ),
+    ],
+)
+def test_mistakes_in_options_of_a_delete(
+    cluster: TestClient, options: dict[str, Any], status: int, mistakes: list[str]
+) -> None:
+    """All that are wrong with the values, in upstream's order; nothing is deleted."""
+    assert cluster.post(MAPS, {"metadata": {"name": "m"}}).status == 201
+    refused = cluster.request("DELETE", f"{MAPS}/m", options)
+    assert refused.status == status
+    causes = (refused.json.get("details") or {}).get("causes") or [refused.json]
+    for cause, mistake in zip(causes, mistakes, strict=True):
+        assert mistake in cause["message"]
+    assert refused.json["message"].startswith("json: " if status == 400 else "DeleteOptions.")
+    assert cluster.get(f"{MAPS}/m").status == 200
+
+
+def test_a_watch_for_less_than_no_time_ends_at_once(cluster: TestClient) -> None:
+    leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
+    assert list(cluster.watch(leases, timeoutSeconds="-1")) == []
+
+
 @pytest.mark.parametrize("path", ["", "/v1", "/v1/things", "/v1/namespaces/default/things/x"])
 def test_unknown_groups_are_unknown_pages(cluster: TestClient, path: str) -> None:
     reply = cluster.get(f"/apis/nosuch.example.com{path}")

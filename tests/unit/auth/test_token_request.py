@@ -7,7 +7,14 @@ from typing import Any
 import pytest
 
 from pykcp.auth import certificates
-from pykcp.auth.token_request import TokenPolicy, bound_secret_name, issue, set_defaults
+from pykcp.auth.token_request import (
+    TokenPolicy,
+    bound_secret_name,
+    check,
+    check_place,
+    issue,
+    set_defaults,
+)
 from pykcp.auth.tokens import TokenSigner, TokenVerifier
 from pykcp.machinery.status import BadRequest, NotFound, StatusError
 
@@ -28,6 +35,8 @@ def ask(
     request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest"}
     request |= {"metadata": metadata} | ({"spec": spec} if spec is not None else {})
     set_defaults(request)
+    check_place(request, ACCOUNT["metadata"]["namespace"], ACCOUNT["metadata"]["name"])
+    check(request, ACCOUNT)
     policy = TokenPolicy(signer, ("https://i",), limit)
     return issue(policy, request, ACCOUNT, "c1", secret=secret, now=NOW, token_id="id")
 

@@ -46,8 +46,7 @@ def delete_options(call: Call) -> DeleteOptions:
     """From the body if there is one, otherwise from the query."""
     body = body_of(call)
     raw = _from_body(call) if body else _from_query(call)
-    errors = dry_run_errors(raw.get("dryRun") or [])
-    errors += _propagation_errors(raw)
+    errors = _propagation_errors(raw) + dry_run_errors(raw.get("dryRun") or [])
     if errors:
         raise Invalid.fields("meta.k8s.io", "DeleteOptions", "", errors)
     if "All" in (raw.get("dryRun") or ()):
@@ -78,7 +77,11 @@ def _from_body(call: Call) -> Object:
     kind, version = value.get("kind") or "DeleteOptions", value.get("apiVersion") or "v1"
     if isinstance(kind, str) and kind != "DeleteOptions":
         raise BadRequest(no_kind(kind, str(version)))
-    return decode_native(schema, "DeleteOptions", "v1", value, [], None)
+    try:
+        return decode_native(schema, "DeleteOptions", "v1", value, [], None)
+    except BadRequest as error:
+        bare = error.message.partition("as a DeleteOptions: ")[2]
+        raise BadRequest(bare or error.message, details=False) from error
 
 
 def _from_query(call: Call) -> Object:
@@ -99,21 +102,14 @@ def _from_query(call: Call) -> Object:
 
 
 def _propagation_errors(raw: Object) -> list[FieldError]:
-    policy = raw.get("propagationPolicy")
+    path, policy = "propagationPolicy", raw.get("propagationPolicy")
     if policy is None:
         return []
+    errors = []
     if raw.get("orphanDependents") is not None:
-        return [
-            invalid(
-                "propagationPolicy",
-                policy,
-                "orphanDependents and deletionPropagation cannot be both set",
-            )
-        ]
+        why = "orphanDependents and deletionPropagation cannot be both set"
+        errors.append(invalid(path, policy, why))
     if policy not in _POLICIES:
-        return [
-            not_supported(
-                "propagationPolicy", policy, ("Foreground", "Background", "Orphan", "nil")
-            )
-        ]
-    return []
+        known = ("Foreground", "Background", "Orphan", "nil")
+        errors.append(not_supported(path, policy, known))
+    return errors

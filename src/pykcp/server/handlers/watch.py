@@ -78,7 +78,6 @@ def watch_options(call: Call) -> WatchOptions:
     since = revision
     if not sends_initial and revision == 0:
         since = call.resource.services.store.revision
-    timeout = integer(call, "timeoutSeconds")
     bookmarks = info.is_true("allowWatchBookmarks")
     return WatchOptions(
         selection,
@@ -87,8 +86,15 @@ def watch_options(call: Call) -> WatchOptions:
         marks_initial_end=streams_list and bookmarks,
         wants_bookmarks=bookmarks,
         wants_progress=bookmarks and call.exchange.request.header(PROGRESS) is not None,
-        timeout=min(timeout, _MAX_TIMEOUT) if timeout > 0 else _MIN_TIMEOUT * (1 + random.random()),  # noqa: S311
+        timeout=_timeout(integer(call, "timeoutSeconds")),
     )
+
+
+def _timeout(seconds: int) -> float:
+    """How long a watch lasts: a random time unless the client says one; none if it is negative."""
+    if not seconds:
+        return _MIN_TIMEOUT * (1 + random.random())  # noqa: S311
+    return max(0, min(seconds, _MAX_TIMEOUT))
 
 
 def _check_initial(call: Call) -> None:
