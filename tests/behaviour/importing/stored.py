@@ -55,6 +55,7 @@ _FILES = (".admin-token-store", "apiserver.crt", "apiserver.key", "sa.key")
 _KUBECONFIG = "admin.kubeconfig"
 _CLUSTER = "kcp.io/cluster"
 _PUTS_AT_ONCE = 50
+_PREFIX = "/registry"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +70,33 @@ class StoredContent:
         """An object that is stored as JSON."""
         return json.loads(self.etcd[key])
 
-    async def write_etcd(self, url: str) -> None:
+    def split(self, *paths: str) -> tuple[StoredContent, StoredContent]:
+        """On two shards: the logical clusters of some paths are on the second one."""
+        clusters = {self._clusters()[path] for path in paths}
+        there = {k: v for k, v in self.etcd.items() if _cluster_in(k) in clusters}
+        here = {k: v for k, v in self.etcd.items() if k not in there}
+        own_key = key_pem(rsa.generate_private_key(65537, 2048))
+        return (
+            StoredContent(here, {**self.files, "sa.key": own_key}),
+            StoredContent(there, self.files),
+        )
+
+    def _clusters(self) -> dict[str, str]:
+        """The names of logical clusters, by their paths."""
+        return {
+            self.load(key)["metadata"]["annotations"].get("kcp.io/path", "root"): _cluster_in(key)
+            for key in self.etcd
+            if "/logicalclusters/customresources/" in key and "system:" not in key
+        }
+
+    async def write_etcd(self, url: str, prefix: str = _PREFIX) -> None:
         client = EtcdClient(EtcdSettings(servers=(url,)))
         puts = [
-            messages.RequestOp(request_put=messages.PutRequest(key=key.encode(), value=value))
+            messages.RequestOp(
+                request_put=messages.PutRequest(
+                    key=f"{prefix}{key.removeprefix(_PREFIX)}".encode(), value=value
+                )
+            )
             for key, value in self.etcd.items()
         ]
         for start in range(0, len(puts), _PUTS_AT_ONCE):
@@ -241,7 +265,13 @@ def _key(path: str, middle: str, cluster: str, obj: Object) -> str:
     group = words[2] if words[1] == "apis" else "core"
     metadata = obj["metadata"]
     place = (middle, cluster, metadata.get("namespace") or "", metadata["name"])
-    return "/".join(("/registry", group, words[-1], *filter(None, place)))
+    return "/".join((_PREFIX, group, words[-1], *filter(None, place)))
+
+
+def _cluster_in(key: str) -> str:
+    words = key.split("/")
+    is_custom = words[4] == "customresources" or len(words[4]) == 64
+    return words[5] if is_custom else words[4]
 
 
 def _json(obj: Object) -> bytes:

@@ -68,23 +68,64 @@ def test_from_etcd(
     code, text = kcp(*words, f"--from-root-directory={old}")
     assert code == 0, text
     assert "fsck: consistent" in text
-    process = ServerProcess(root, [f"--token-auth-file={root / 'imported-tokens.csv'}"]).start()
-    try:
-        port = process.client().access.port
-        masters = TestClient(
-            replace(read_access(old / "admin.kubeconfig", "system:admin"), port=port)
-        )
-        people = TestClient(
-            replace(read_access(old / "admin.kubeconfig", "root"), port=port), "root"
-        )
-        with closing(masters), closing(people):
-            check(content, masters, people)
-    finally:
-        process.stop()
+    check_served(content, old, root)
 
     code, text = kcp(*words)
     assert code == 1
     assert "is not empty; import into a new one" in text
+
+
+@pytest.mark.slow
+@needs_etcd
+def test_several_shards_become_one(content: StoredContent, tmp_path: pathlib.Path) -> None:
+    """A binding and its export, and a workspace and its parent, were on different shards."""
+    etcd = EtcdProcess(tmp_path / "etcd")
+    etcd.start()
+    try:
+        shards = content.split("root:consumer", "root:a:b")
+        for name, shard in zip(("root", "alpha"), shards, strict=True):
+            asyncio.run(shard.write_etcd(etcd.url, f"/shard/{name}"))
+            shard.write_files(tmp_path / name)
+        root = tmp_path / "new"
+        words = (
+            "import", f"--from-etcd={etcd.url}", "--from-etcd-prefix=/shard/root",
+            f"--from-root-directory={tmp_path / 'root'}", f"--root-directory={root}",
+        )  # fmt: skip
+        code, text = kcp(*words)
+        assert code == 1
+        assert "the logical clusters of 2 workspaces are on other shards" in text
+        alpha = tmp_path / "alpha.yaml"
+        alpha.write_text(
+            f"from-etcd: [{etcd.url}]\nfrom-etcd-prefix: /shard/alpha\n"
+            f"from-root-directory: {tmp_path / 'alpha'}\n"
+        )
+        code, text = kcp(*words, f"--from-shards={alpha}")
+        assert code == 0, text
+        assert "fsck: consistent" in text
+        code, text = kcp(*words, f"--from-shards={alpha},{alpha}", "--dry-run")
+        assert code == 1
+        assert "are on two shards" in text
+    finally:
+        etcd.kill()
+    keys = (root / "sa.key", root / "imported-service-accounts.pem")
+    flags = [f"--service-account-key-file={path}" for path in keys]
+    check_served(content, tmp_path / "root", root, *flags)
+
+
+def check_served(
+    content: StoredContent, old: pathlib.Path, root: pathlib.Path, *flags: str
+) -> None:
+    """A server of an imported root directory serves the users of the old one's kubeconfig."""
+    tokens = f"--token-auth-file={root / 'imported-tokens.csv'}"
+    process = ServerProcess(root, [tokens, *flags]).start()
+    try:
+        port, kubeconfig = process.client().access.port, old / "admin.kubeconfig"
+        masters = TestClient(replace(read_access(kubeconfig, "system:admin"), port=port))
+        people = TestClient(replace(read_access(kubeconfig, "root"), port=port), "root")
+        with closing(masters), closing(people):
+            check(content, masters, people)
+    finally:
+        process.stop()
 
 
 def check(content: StoredContent, masters: TestClient, people: TestClient) -> None:
@@ -153,11 +194,17 @@ def test_from_a_running_server(tmp_path: pathlib.Path) -> None:
 
 def test_bad_input(tmp_path: pathlib.Path) -> None:
     root = f"--root-directory={tmp_path / 'new'}"
+    shard, wrong = tmp_path / "shard.yaml", tmp_path / "wrong.yaml"
+    shard.write_text("from-context: x\n")
+    wrong.write_text("dry-run: true\n")
     for words, text in (
         (["--from-context=x"], "one of --from-etcd and --from-kubeconfig must be given"),
         (["--from-etcd=127.0.0.1:1", "--from-kubeconfig=x"], "must be given"),
         (["--from-kubeconfig=/nonexistent"], "/nonexistent"),
         (["--from-etcd=127.0.0.1:1", "--from-root-directory=/tmp"], "has no admin.kubeconfig"),
+        (["--from-etcd=127.0.0.1:1", "--from-shards=/nonexistent"], "--from-shards: /nonexistent"),
+        (["--from-etcd=127.0.0.1:1", f"--from-shards={shard}"], f"{shard}: one of --from-etcd"),
+        (["--from-etcd=127.0.0.1:1", f"--from-shards={wrong}"], f"{wrong}: dry-run: there is no"),
     ):
         code, found = kcp("import", root, *words)
         assert code == 1, words

@@ -1,4 +1,4 @@
-"""Keys and values of a kcp's etcd."""
+"""Keys and values of a kcp's etcd, and what becomes of its objects."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+from pykcp.machinery.kcp.hashes import shard_hash
 from pykcp.programs.importing.decryption import Decryption
-from pykcp.programs.importing.found import StoredPlace, crd_of, object_of, place_of
+from pykcp.programs.importing.found import FoundObject, StoredPlace, crd_of, object_of, place_of
+from pykcp.programs.importing.plan import make_plan
+from pykcp.programs.kit.errors import SettingsError
 from pykcp.storage.encryption.ciphers import AesCbc, secretbox
 
 IDENTITY = "8" * 64
@@ -175,3 +178,77 @@ def test_values_that_cannot_be_decrypted_are_named(
 ) -> None:
     with pytest.raises(ValueError, match=re.escape(why)):
         decryption.plain(KEY, value)
+
+
+# --- what becomes of the objects ----------------------------------------------
+
+_KINDS = {
+    "logicalclusters": "core.kcp.io/v1alpha1",
+    "shards": "core.kcp.io/v1alpha1",
+    "workspaces": "tenancy.kcp.io/v1alpha1",
+    "configmaps": "v1",
+}
+
+
+def _found(resource: str, cluster: str, name: str, **more: Any) -> FoundObject:
+    version = _KINDS[resource]
+    marks = {"core.kcp.io/shard": "alpha", "internal.tenancy.kcp.io/shard": "hash of alpha"}
+    obj = {"apiVersion": version, "metadata": {"name": name, "annotations": marks}, **more}
+    group = version.rpartition("/")[0]
+    return FoundObject(group, resource, "", cluster, "", name, resource != "configmaps", obj)
+
+
+def _root_with(*more: FoundObject) -> list[FoundObject]:
+    return [_found("logicalclusters", "root", "cluster"), *more]
+
+
+_TEAM = _found("workspaces", "root", "team", spec={"cluster": "c1"})
+_ALPHA = [_found("logicalclusters", "c1", "cluster"), _found("configmaps", "c1", "settings")]
+
+
+def test_shards_are_joined() -> None:
+    gone = _found("configmaps", "c1", "left by a move")
+    shards = [_root_with(_TEAM, gone, _found("shards", "root", "alpha")), _ALPHA]
+    plan = make_plan(shards, lambda _kind: True)
+    assert plan.left_out == {
+        "shards, which register themselves": 1,
+        "objects of logical clusters that do not exist any more": 1,
+    }
+    made = {(one.cluster, one.obj["metadata"]["name"]): one.obj for one in plan.objects}
+    assert made.keys() == {("root", "cluster"), ("root", "team"), ("c1", "cluster"), ("c1", "settings")}  # fmt: skip
+    for place in (("root", "team"), ("c1", "cluster")):
+        marks = made[place]["metadata"]["annotations"]
+        assert marks["core.kcp.io/shard"] == "root"
+        assert marks["internal.tenancy.kcp.io/shard"] == shard_hash("root")
+    assert _TEAM.obj["metadata"]["annotations"]["core.kcp.io/shard"] == "alpha", "not the original"
+
+
+@pytest.mark.parametrize(
+    ("shards", "why"),
+    [
+        ([_ALPHA], "not the store of a kcp's root shard"),
+        (
+            [_root_with(_TEAM)],
+            "the logical clusters of 1 workspaces are on other shards: root:team",
+        ),
+        ([_root_with(_TEAM), _ALPHA, _ALPHA], "1 logical clusters are on two shards: c1"),
+    ],
+    ids=["no root", "a shard is missing", "a shard is given twice"],
+)
+def test_a_part_of_a_kcp_is_refused(shards: list[list[FoundObject]], why: str) -> None:
+    with pytest.raises(SettingsError, match=re.escape(why)):
+        make_plan(shards, lambda _kind: True)
+
+
+@pytest.mark.parametrize(
+    "workspace",
+    [
+        _found("workspaces", "root", "new", spec={}),
+        _found("workspaces", "root", "mounted", spec={"cluster": "c1", "mount": {"ref": {}}}),
+        _found("workspaces", "gone", "team", spec={"cluster": "c1"}),
+        _TEAM._replace(obj={"metadata": {"name": "x", "deletionTimestamp": "2026-01-01T00:00:00Z"}, "spec": {"cluster": "c1"}}),
+    ],
+    ids=["not placed yet", "mounted", "of a cluster that is gone", "going"],
+)  # fmt: skip
+def test_workspaces_that_need_no_other_shard(workspace: FoundObject) -> None:
+    assert make_plan([_root_with(workspace)], lambda _kind: True).objects

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import base64
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pykcp.apis.kcp import logical_clusters as lifecycle
-from pykcp.machinery import meta
-from pykcp.machinery.kcp import clusters
+from pykcp.machinery.kcp import clusters, hashes
 from pykcp.machinery.resources import (
     API_BINDINGS,
     API_EXPORTS,
     LOGICAL_CLUSTERS,
+    SHARDS,
     WORKSPACES,
     GroupVersionResource,
 )
@@ -28,6 +28,11 @@ _MADE_HERE = frozenset(
 """Kinds that describe the running processes."""
 _ADMIN = "system:admin"
 _RBAC = "rbac.authorization.k8s.io"
+_ROOT_MARKS = {
+    lifecycle.SHARD_ANNOTATION: clusters.ROOT,
+    lifecycle.SHARD_HASH_ANNOTATION: hashes.shard_hash(clusters.ROOT),
+}
+"""Annotations that name a shard, and their values for the one that is made."""
 
 
 @dataclass(slots=True)
@@ -63,24 +68,62 @@ def _some(names: list[str]) -> str:
 IsKnown = Callable[[GroupVersionResource], bool]
 
 
-def make_plan(found: Iterable[FoundObject], is_known: IsKnown) -> ImportPlan:
-    """`is_known`: whether a kind is built in here. Raises SettingsError."""
-    objects = list(found)
-    plan = ImportPlan()
-    present = {one.cluster for one in objects if _is(one, LOGICAL_CLUSTERS)}
-    if clusters.ROOT not in present:
+def make_plan(shards: Sequence[Sequence[FoundObject]], is_known: IsKnown) -> ImportPlan:
+    """What the shards of a kcp hold becomes one. `is_known`: whether a kind is built in here.
+
+    Raises SettingsError.
+    """
+    plan, everything = ImportPlan(), [one for found in shards for one in found]
+    _refuse_partial(shards)
+    for found in shards:
+        present = _clusters(found)
+        for one in found:
+            why = _reason_to_leave(one, present, is_known)
+            if why:
+                plan.left_out[why] += 1
+            else:
+                _take(plan, one)
+    plan.identities = dict(_root_identities(everything))
+    plan.objects.sort(key=_rank)
+    return plan
+
+
+def _clusters(found: Iterable[FoundObject]) -> set[str]:
+    return {one.cluster for one in found if _is(one, LOGICAL_CLUSTERS)}
+
+
+def _refuse_partial(shards: Sequence[Sequence[FoundObject]]) -> None:
+    """Raises SettingsError unless the shards are all there is of a kcp, each logical cluster once."""
+    places = Counter(
+        name for found in shards for name in _clusters(found) if not name.startswith("system:")
+    )
+    if clusters.ROOT not in places:
         raise SettingsError(
             "there is no logical cluster root: this is not the store of a kcp's root shard"
         )
-    for one in objects:
-        why = _reason_to_leave(one, present, is_known)
-        if why:
-            plan.left_out[why] += 1
-        else:
-            _take(plan, one)
-    plan.identities = dict(_root_identities(objects))
-    plan.objects.sort(key=_rank)
-    return plan
+    twice = sorted(name for name, count in places.items() if count > 1)
+    if twice:
+        raise SettingsError(
+            f"{len(twice)} logical clusters are on two shards: {_some(twice)}. Complete their moves"
+            " first, or give each shard once"
+        )
+    away = [one for found in shards for one in found if _is_away(one, places)]
+    if away:
+        names = [f"{one.cluster}:{one.name}" for one in away]
+        raise SettingsError(
+            f"the logical clusters of {len(away)} workspaces are on other shards: {_some(names)}."
+            " Say by --from-shards where those are read"
+        )
+
+
+def _is_away(one: FoundObject, places: Mapping[str, int]) -> bool:
+    """Whether it is a workspace whose logical cluster should be there and is not."""
+    if not _is(one, WORKSPACES) or one.cluster not in places:
+        return False
+    spec = one.obj.get("spec") or {}
+    is_going = bool(one.obj["metadata"].get("deletionTimestamp"))
+    name = spec.get("cluster")
+    return bool(name) and not spec.get("mount") and not is_going and name not in places
 
 
 def _reason_to_leave(one: FoundObject, present: set[str], is_known: IsKnown) -> str:
@@ -90,6 +133,8 @@ def _reason_to_leave(one: FoundObject, present: set[str], is_known: IsKnown) -> 
         return "objects of kcp's own system clusters"
     if one.cluster not in present and not one.cluster.startswith("system:"):
         return "objects of logical clusters that do not exist any more"
+    if _is(one, SHARDS):
+        return "shards, which register themselves"
     if not one.is_custom and not is_known(_kind(one)):
         return f"{one.resource}.{one.group} ({one.version}), a kind that is not served here"
     return ""
@@ -105,6 +150,7 @@ def _take(plan: ImportPlan, one: FoundObject) -> None:
     elif _is(one, WORKSPACES):
         path = (obj.get("spec") or {}).get("URL") or ""
         plan.workspaces.append(path.partition("/clusters/")[2] or one.name)
+        obj = _on_root_shard(obj)
     elif _is(one, LOGICAL_CLUSTERS):
         obj = _on_root_shard(obj)
     plan.kinds[f"{one.resource}.{one.group}".rstrip(".")] += 1
@@ -126,13 +172,13 @@ def _unbound(obj: Object) -> Object:
 
 
 def _on_root_shard(obj: Object) -> Object:
-    shard = meta.annotation(obj, lifecycle.SHARD_ANNOTATION)
-    if shard not in ("", clusters.ROOT):
-        raise SettingsError(
-            f"logical cluster {meta.cluster(obj)} is on shard {shard}: move it to the root shard of"
-            " that kcp first"
-        )
-    return obj
+    """A Workspace or a LogicalCluster, wherever it was."""
+    marks = dict(obj["metadata"].get("annotations") or {})
+    marks.pop(lifecycle.OWNER_SHARD_ANNOTATION, None)
+    for key, value in _ROOT_MARKS.items():
+        if key in marks:
+            marks[key] = value
+    return {**obj, "metadata": {**obj["metadata"], "annotations": marks}}
 
 
 def _rank(one: ForeignObject) -> tuple[int, str, str]:

@@ -2,7 +2,8 @@
 
 A shard is started twice on the new directory, without clients. The first one has no controllers:
 it makes `root` with the identities of that kcp, and everything else is written. The second one has
-controllers, which bind the bindings again and complete what is computed.
+controllers, which bind the bindings again and complete what is computed. What several shards of
+that kcp hold becomes one shard.
 """
 
 from __future__ import annotations
@@ -10,16 +11,14 @@ from __future__ import annotations
 import asyncio
 import json
 import pathlib
-import shutil
-from collections.abc import AsyncIterator, Callable, Iterator
-
-import yaml
+from collections.abc import AsyncIterator, Callable
 
 from pykcp.machinery import meta
 from pykcp.machinery.resources import API_BINDINGS, GroupVersionResource
+from pykcp.programs.importing.files import take_files
 from pykcp.programs.importing.found import FoundObject
 from pykcp.programs.importing.plan import ImportPlan, make_plan
-from pykcp.programs.importing.settings import ImportSettings
+from pykcp.programs.importing.settings import ImportSettings, SourceOptions
 from pykcp.programs.kit.errors import SettingsError
 from pykcp.programs.shard.consistency import check
 from pykcp.programs.shard.process import running_shard
@@ -28,10 +27,6 @@ from pykcp.programs.shard.wiring import Shard
 from pykcp.registry.moving.imports import Imports
 
 Say = Callable[[str], None]
-_FILES = ("admin.kubeconfig", ".admin-token-store", "apiserver.crt", "apiserver.key", "sa.key")
-_TOKENS = "imported-tokens.csv"
-_KEPT_USERS = {"kcp-admin": "system:kcp:admin", "user": ""}
-"""Users of kcp's kubeconfig whose tokens only its process knows, and their group."""
 _BIND_SECONDS = 120.0
 _BOUND = "Bound"
 
@@ -45,14 +40,15 @@ async def _run(settings: ImportSettings, say: Say) -> int:
     options = settings.importing
     if not options.dry_run and root.exists() and any(root.iterdir()):
         raise SettingsError(f"--root-directory: {root} is not empty; import into a new one")
-    plan = make_plan([found async for found in _source(settings)], _is_built_in)
+    shards = [[one async for one in _source(shard)] for shard in options.shards()]
+    plan = make_plan(shards, _is_built_in)
     for line in plan.lines():
         say(line)
     if options.dry_run:
         say("nothing was changed (--dry-run)")
         return 0
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
-    notes = list(_take_files(pathlib.Path(options.from_root_directory), root))
+    notes = list(take_files([shard.from_root_directory for shard in options.shards()], root))
     identities = _write_identities(root, plan)
     async with running_shard(_shard_settings(root, identities, "--run-controllers=false")) as shard:
         made = Imports(shard.stores.store, shard.catalog.directory)
@@ -68,8 +64,7 @@ async def _run(settings: ImportSettings, say: Say) -> int:
     return 0 if not waiting and not report.problems else 1
 
 
-def _source(settings: ImportSettings) -> AsyncIterator[FoundObject]:
-    options = settings.importing
+def _source(options: SourceOptions) -> AsyncIterator[FoundObject]:
     if options.from_etcd:
         from pykcp.programs.importing.decryption import Decryption
         from pykcp.programs.importing.from_etcd import objects_in_etcd
@@ -112,27 +107,6 @@ def _write_identities(root: pathlib.Path, plan: ImportPlan) -> pathlib.Path:
     path.touch(mode=0o600)
     path.write_text(json.dumps({"identities": entries}))
     return path
-
-
-def _take_files(source: pathlib.Path, root: pathlib.Path) -> Iterator[str]:
-    """Copy keys, certificates and tokens; yields what the user has to know."""
-    if source == pathlib.Path():
-        yield "keys and certificates were not taken over (--from-root-directory): clients need new kubeconfigs"
-        return
-    for name in _FILES:
-        if (source / name).is_file():
-            shutil.copy2(source / name, root / name)
-    config = yaml.safe_load((source / "admin.kubeconfig").read_text()) or {}
-    lines = [
-        f'{entry["user"]["token"]},{entry["name"]},,"{_KEPT_USERS[entry["name"]]}"\n'
-        for entry in config.get("users") or ()
-        if entry["name"] in _KEPT_USERS and (entry.get("user") or {}).get("token")
-    ]
-    if lines:
-        path = root / _TOKENS
-        path.touch(mode=0o600)
-        path.write_text("".join(lines))
-        yield f"kcp-admin's token of the old kubeconfig stays valid with --token-auth-file={path}"
 
 
 async def _bound(shard: Shard, plan: ImportPlan) -> list[str]:

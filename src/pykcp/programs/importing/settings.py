@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from pykcp.programs.kit.checks import ca_bundle, key_pairs, loaded_by
+from pykcp.programs.kit.config_file import read_config
+from pykcp.programs.kit.flags import FlagError, FlagSet
 from pykcp.programs.kit.groups.logging import LoggingOptions
 from pykcp.programs.kit.groups.root_directory import RootDirectoryOptions
 from pykcp.programs.kit.options import OptionGroup, option
@@ -22,7 +24,9 @@ def _load_encryption(path: str) -> None:
     Decryption(path)
 
 
-class ImportOptions(OptionGroup):
+class SourceOptions(OptionGroup):
+    """Where one shard of a kcp is read."""
+
     TITLE = "Import"
 
     from_etcd: tuple[str, ...] = option("Servers of the etcd in which a kcp stores its data.", ())
@@ -44,7 +48,6 @@ class ImportOptions(OptionGroup):
         "Root directory of that kcp: its certificates, the key of service accounts and the tokens of its kubeconfig are taken over, so that clients go on working.",
         "",
     )
-    dry_run: bool = option("Print what would be imported, and change nothing.", False)
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()
@@ -70,6 +73,36 @@ class ImportOptions(OptionGroup):
             keyfile=self.from_etcd_keyfile,
             cafile=self.from_etcd_cafile,
         )
+
+
+class ImportOptions(SourceOptions):
+    """The root shard, and what else there is."""
+
+    from_shards: tuple[str, ...] = option(
+        "Files that say where the other shards of that kcp are read: YAML with the flags --from-… of each, without `--`.",
+        (),
+    )
+    dry_run: bool = option("Print what would be imported, and change nothing.", False)
+
+    def problems(self) -> Iterator[str]:
+        yield from super().problems()
+        for path in self.from_shards:
+            try:
+                found = _read_shard(path)
+            except FlagError as error:
+                yield from str(error).splitlines()
+            else:
+                yield from (f"{path}: {problem}" for problem in found.problems())
+
+    def shards(self) -> list[SourceOptions]:
+        """The root shard first. Raises FlagError."""
+        return [self, *map(_read_shard, self.from_shards)]
+
+
+def _read_shard(path: str) -> SourceOptions:
+    shard = SourceOptions()
+    flags = FlagSet([(shard.TITLE, shard.flags())])
+    return shard.with_given(read_config(path, flags, "from-shards"))
 
 
 class ImportSettings(ProgramSettings):

@@ -21,9 +21,12 @@ _LISTS = ("strings", "list")
 _MAPS = ("map", "pair")
 
 
-def read_config(path: str, flags: FlagSet) -> dict[str, Any]:
-    """The values of the flags that a file has. Raises FlagError with all problems."""
-    content = _load(path)
+def read_config(path: str, flags: FlagSet, given_by: str = CONFIG.name) -> dict[str, Any]:
+    """The values of the flags that a file has. Raises FlagError with all problems.
+
+    `given_by`: the flag that names the file.
+    """
+    content = _load(path, given_by)
     known = {flag.name: flag for flag in flags.flags}
     given: dict[str, Any] = {}
     problems: list[str] = []
@@ -46,19 +49,19 @@ def read_config(path: str, flags: FlagSet) -> dict[str, Any]:
     return given
 
 
-def _load(path: str) -> dict[Any, Any]:
+def _load(path: str, given_by: str) -> dict[Any, Any]:
     import yaml
 
     try:
         content = yaml.safe_load(pathlib.Path(path).read_text(encoding="utf-8"))
     except OSError as error:
-        raise FlagError(f"--config: {path}: {error.strerror}") from error
+        raise FlagError(f"--{given_by}: {path}: {error.strerror}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise FlagError(f"--config: {path}: {' '.join(str(error).split())}") from error
+        raise FlagError(f"--{given_by}: {path}: {' '.join(str(error).split())}") from error
     if content is None:
         return {}
     if not isinstance(content, dict):
-        raise FlagError(f"--config: {path}: must have the names of flags as keys")
+        raise FlagError(f"--{given_by}: {path}: must have the names of flags as keys")
     return content
 
 
