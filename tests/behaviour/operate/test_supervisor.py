@@ -111,6 +111,21 @@ async def test_a_port_in_use_is_named(tmp_path: pathlib.Path, make_workload: Mak
             assert f"{workload.listen.port} is in use by another program" in message
 
 
+async def test_a_program_over_its_memory_limit_is_restarted(
+    tmp_path: pathlib.Path, make_workload: MakeWorkload
+) -> None:
+    workload = replace(make_workload(), resources={"limits": {"memory": "4Mi", "cpu": "1"}})
+    async with supervising(tmp_path, workload) as supervisor:
+        state = await until(supervisor, _is_failing)
+        crash = conditions(state)[1]
+        assert crash["status"] == "True"
+        assert "MiB of memory; resources.limits.memory is 4 MiB" in crash["message"]
+        assert "resources.limits.cpu" in conditions(state)[2]["message"]
+        # one that it can hold
+        await supervisor.apply([replace(workload, resources={"limits": {"memory": "1Gi"}})])
+        assert (await until(supervisor, _is_up)).replicas[0].restarts == 0
+
+
 async def test_programs_survive_their_supervisor_and_are_adopted(
     tmp_path: pathlib.Path, make_workload: MakeWorkload
 ) -> None:

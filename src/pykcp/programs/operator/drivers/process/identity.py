@@ -121,3 +121,28 @@ def memory(pid: int) -> int:
     except OSError:
         pass
     return 0
+
+
+def own_memory(pid: int) -> int:
+    """Bytes that a process and its children hold for themselves: not files, nor shared pages."""
+    return sum(_unshared(one) for one in (pid, *_children(pid)))
+
+
+def _unshared(pid: int) -> int:
+    try:
+        _, resident, shared, *_ = (_PROC / str(pid) / "statm").read_text().split()
+    except OSError:
+        return 0
+    return (int(resident) - int(shared)) * os.sysconf("SC_PAGE_SIZE")
+
+
+def _children(pid: int) -> Iterator[int]:
+    """All processes below one."""
+    for path in (_PROC / str(pid) / "task").glob("*/children"):
+        try:
+            found = path.read_text().split()
+        except OSError:
+            continue
+        for child in map(int, found):
+            yield child
+            yield from _children(child)

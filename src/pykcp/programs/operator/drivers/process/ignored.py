@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from pykcp.programs.operator.compiled import CompiledWorkload
 from pykcp.programs.operator.drivers.process.commands import can_share_port
+from pykcp.programs.operator.drivers.process.limits import unlimited_resources
 
 
 def ignored_fields(compiled: CompiledWorkload) -> tuple[str, ...]:
@@ -18,8 +19,7 @@ def _ignored(compiled: CompiledWorkload) -> Iterator[str]:
         yield "replicas (the embedded store allows one process)"
     elif not can_share_port(compiled) and (compiled.replicas or 1) > 1:
         yield "replicas (the program cannot share its port)"
-    if compiled.resources:
-        yield "resources"
+    yield from unlimited_resources(compiled)
     if compiled.pull_secrets:
         yield "image.imagePullSecrets"
     template = compiled.template.get("spec", {}).get("template", {}).get("spec", {})

@@ -19,7 +19,12 @@ from pykcp.programs.kit.errors import SettingsError
 from pykcp.programs.operator.compiled import CompiledWorkload, InitStep
 from pykcp.programs.operator.drivers.process import backoff, commands, logfiles, state
 from pykcp.programs.operator.drivers.process.health import LIVENESS, ReplicaHealth
-from pykcp.programs.operator.drivers.process.identity import ProcessIdentity, identify
+from pykcp.programs.operator.drivers.process.identity import (
+    ProcessIdentity,
+    identify,
+    own_memory,
+)
+from pykcp.programs.operator.drivers.process.limits import memory_limit, memory_problem
 from pykcp.programs.operator.drivers.process.ports import free_port
 from pykcp.programs.operator.drivers.process.probing import probe
 from pykcp.programs.operator.drivers.process.records import ReplicaRecord, ReplicaRecords
@@ -66,6 +71,7 @@ class ReplicaProcess:
         self.compiled, self.number, self.revision = compiled, number, revision
         self._place, self._changed = place, changed
         self._log = place.log(compiled.name, number)
+        self._memory_limit = memory_limit(compiled)
         self._record = adopted
         self._child: subprocess.Popen[bytes] | None = None
         self._health: ReplicaHealth | None = None
@@ -225,6 +231,9 @@ class ReplicaProcess:
                 kind, "" if kind == LIVENESS and outcome.is_certificate else problem, clock()
             )
         self._rotate()
+        if health.is_ready and not health.restart_reason:
+            used = own_memory(record.identity.pid) if self._memory_limit else 0
+            health.restart_reason = memory_problem(used, self._memory_limit)
         self._show_health(health)
 
     def _show_health(self, health: ReplicaHealth) -> None:
