@@ -65,6 +65,13 @@ class HostInstallation:
         found: dict[str, Any] = next(w for w in self.status()["workloads"] if w["name"] == name)
         return found
 
+    def is_available(self, name: str) -> bool:
+        """Of a workload, asked without a command: states that last a second are seen."""
+        from pykcp.programs.operator.host.control import ask
+
+        (status,) = ask(self.root, "status")
+        return any(one["available"] for one in status["workloads"] if one["name"] == name)
+
     def pids(self) -> dict[str, list[int]]:
         return {
             one["name"]: [replica["pid"] for replica in one["replicas"]]

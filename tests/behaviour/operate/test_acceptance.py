@@ -517,8 +517,8 @@ def test_14_killed_processes_are_restarted_and_lose_nothing(everything: Everythi
     for name, pids in kcp.pids().items():
         (pid,) = pids
         kill(pid)
-        assert eventually(lambda name=name: not kcp.workload(name)["available"], 30)  # type: ignore[misc]
-        eventually(lambda name=name: kcp.workload(name)["available"], 60)  # type: ignore[misc]
+        eventually(lambda name=name: not kcp.is_available(name), 30)
+        eventually(lambda name=name: kcp.is_available(name), 60)
         assert kcp.pids()[name] != [pid]
     assert kcp.client().get(f"/clusters/{cluster}{NAMESPACES}/default").status == 200
     problems = [line for line in kcp.fail("doctor").splitlines() if "PROBLEM" in line]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pykcp.clients.errors import SendFailed
 from pykcp.clients.interface import Client
 from pykcp.machinery.resources import GroupVersionResource
 from pykcp.programs.operator.configuration.world import at, name_of
@@ -19,13 +20,16 @@ async def unregister(client: Client, shard: Object) -> None:
 
 
 async def mark(client: Client, shard: Object, name: str) -> None:
-    """Labels of the Shard object, and whether workspaces are placed there."""
+    """Labels of the Shard object, and whether workspaces are placed there.
+
+    A shard may serve before it has registered itself. Raises SendFailed then: try again later.
+    """
     labels, is_closed = at(shard, "labels", {}), at(shard, "unschedulable")
     if not labels and is_closed is None:
         return
     live = await client.get(ROOT, SHARDS, name)
     if live is None:
-        return  # it registers itself when it is ready
+        raise SendFailed(f"shard {name} has not registered itself in root yet")
     annotations = live["metadata"].get("annotations") or {}
     have = live["metadata"].get("labels") or {}
     patch: Object = {}

@@ -43,7 +43,7 @@ class Cleanup:
         if not shard["metadata"].get("deletionTimestamp"):
             if not is_held:
                 await self._set_finalizer(shard, SHARD_CLEANUP, wanted=True)
-            elif is_available:
+            if is_available:
                 client = connections.root_client(self._world, self._world.root_of(shard))
                 await self._with(client, lambda: shards.mark(client, shard, name_of(shard)))
         elif is_held:
