@@ -1,9 +1,11 @@
 """Backups of a server that is written to, and copies of large trees of workspaces.
 
-    bench/run backup [--store sqlite,etcd] [--workspaces 1000] [--seconds 5]
+    bench/run backup [--store sqlite,etcd] [--rate 500] [--objects 10000] [--workspaces 1000]
 
-Prints how long a full backup, an increment, a restore and a clone of a subtree take, and what
-the writers notice. Every object of the restored store is compared with what was acknowledged.
+Writers make that many writes per second (0: as many as they can) to a store that holds that many
+objects already. Prints how long a full backup, an increment, a restore and a clone of a subtree
+take, and what the writers notice. Every object of the restored store is compared with what was
+acknowledged.
 """
 
 from __future__ import annotations
@@ -19,13 +21,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from pykcp.storage.testing import EtcdProcess
-from pykcp.testing.moving.journals import Journal, journaled_maps
+from pykcp.testing.client import TestClient
+from pykcp.testing.moving.journals import MAPS, Journal, journaled_maps
 from pykcp.testing.programs import kcp
 from pykcp.testing.server import ServerProcess
 from pykcp.testing.server import server as run_server
 from pykcp.testing.workspaces import make_workspace, post_workspace
 
-WRITERS = 6
+WRITERS = 16
 
 
 def latencies(journal: Journal, start: float, end: float) -> str:
@@ -61,13 +64,14 @@ def store_flags(kind: str, folder: pathlib.Path) -> Iterator[tuple[str, ...]]:
         etcd.kill()
 
 
-def measure_backup(kind: str, folder: pathlib.Path, seconds: float) -> None:
+def measure_backup(kind: str, folder: pathlib.Path, options: argparse.Namespace) -> None:
     """Write all the time, back up meanwhile, restore into another store, compare every object."""
     with store_flags(kind, folder / "etcd") as flags, store_flags(kind, folder / "other") as others:
         with served(folder / "first", *flags) as shard:
             make_workspace(shard.client(cluster="root"), "team")
-            with Journal(shard.client(cluster="root:team"), WRITERS) as journal:
-                back_up(shard, journal, folder / "b", seconds)
+            before = fill(shard, options.objects)
+            with Journal(shard.client(cluster="root:team"), WRITERS, options.rate) as journal:
+                back_up(shard, journal, folder / "b", options.seconds)
         began = time.perf_counter()
         words = (f"--from={folder / 'b'}", f"--root-directory={folder / 'r'}", *others)
         code, text = kcp("restore", *words)
@@ -78,9 +82,26 @@ def measure_backup(kind: str, folder: pathlib.Path, seconds: float) -> None:
         with served(folder / "r", *others) as shard:
             found = journaled_maps(shard.client(cluster="root:team"))
             compared = journal.check(until, found, renumbered=kind == "etcd")
+            assert uids_and_data(shard.client(cluster="root:filled")) == before
     print(
-        f"compared               {compared} objects of {journal.count} writes: none missing or torn"
+        f"compared               {compared} objects of {journal.count} writes and {len(before)}"
+        " others: none missing or torn"
     )
+
+
+def fill(shard: ServerProcess, count: int) -> dict[str, str]:
+    make_workspace(shard.client(cluster="root"), "filled")
+    client = shard.client(cluster="root:filled")
+    bodies = [{"metadata": {"name": f"f{n}"}, "data": {"x": f"{n} " * 200}} for n in range(count)]
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        for reply in pool.map(lambda body: client.post(MAPS, body), bodies):
+            assert reply.status == 201, reply
+    return uids_and_data(client)
+
+
+def uids_and_data(client: TestClient) -> dict[str, str]:
+    items = client.get(MAPS).json["items"]
+    return {one["metadata"]["uid"]: json.dumps(one["data"]) for one in items}
 
 
 def back_up(shard: ServerProcess, journal: Journal, to: pathlib.Path, seconds: float) -> None:
@@ -128,12 +149,14 @@ def main() -> None:
     )
     parser.add_argument("--workspaces", type=int, default=1000)
     parser.add_argument("--seconds", type=float, default=5.0)
+    parser.add_argument("--rate", type=float, default=500.0)
+    parser.add_argument("--objects", type=int, default=10_000)
     parser.add_argument("--store", default="sqlite,etcd")
     options = parser.parse_args()
     for kind in options.store.split(","):
         print(f"-- {kind}")
         with tempfile.TemporaryDirectory() as folder:
-            measure_backup(kind, pathlib.Path(folder), options.seconds)
+            measure_backup(kind, pathlib.Path(folder), options)
     if options.workspaces:
         with run_server() as shard:
             measure_clone(shard, options.workspaces)

@@ -23,10 +23,14 @@ class ObjectState(NamedTuple):
 
 
 class Journal:
-    """Some writers create, change and delete config maps until the context ends."""
+    """Some writers create, change and delete config maps until the context ends.
 
-    def __init__(self, client: TestClient, writers: int = 4) -> None:
+    With a `rate` they make that many writes per second together, otherwise as many as they can.
+    """
+
+    def __init__(self, client: TestClient, writers: int = 4, rate: float = 0.0) -> None:
         self._client = client
+        self._interval = writers / rate if rate else 0.0
         self.answers: dict[str, list[bytes | None]] = {}
         """The acknowledged objects of each name, in order; None for deletions, whose answer is a
         Status without a revision. They are decoded at the end, so that writers are fast.
@@ -55,9 +59,9 @@ class Journal:
 
     def _run(self, writer: int) -> None:
         try:
-            number = 0
-            while not self._stop.is_set():
-                number += 1
+            number, due = 0, time.perf_counter() + self._interval * writer / len(self._threads)
+            while not self._stop.wait(max(0.0, due - time.perf_counter())):
+                number, due = number + 1, due + self._interval
                 began = time.perf_counter()
                 self._write(f"w{writer}-{number % _NAMES}", number)
                 self.taken.append((began, time.perf_counter() - began))
