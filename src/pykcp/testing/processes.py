@@ -1,4 +1,4 @@
-"""A shard that several processes serve (`--serving-processes`), and clients of each of them."""
+"""A shard that several processes or servers serve, and what tests ask of each of them."""
 
 from __future__ import annotations
 
@@ -58,3 +58,20 @@ def read_metrics(shard: ServerProcess) -> str:
         return reply.body.decode()
     finally:
         client.drop()
+
+
+def gauge(server: ServerProcess, name: str) -> int:
+    """A metric without labels."""
+    text = server.client().get("/metrics").body.decode()
+    found = re.search(rf"^{name} (\d+)$", text, re.MULTILINE)
+    assert found is not None
+    return int(found[1])
+
+
+def published_exports(server: ServerProcess) -> set[str]:
+    """The exports in the cache of a server."""
+    client = server.client("shard-base")
+    client.prefix = "/services/cache/shards/*/clusters/*"
+    found = client.get("/apis/apis.kcp.io/v1alpha1/apiexports")
+    assert found.status == 200, found
+    return {item["metadata"]["name"] for item in found.json["items"]}

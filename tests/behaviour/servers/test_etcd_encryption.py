@@ -13,8 +13,8 @@ import yaml
 
 from pykcp.storage.testing import EtcdProcess, find_etcd
 from pykcp.testing.client import eventually
+from pykcp.testing.processes import gauge, published_exports
 from pykcp.testing.server import ServerProcess
-from pykcp.testing.servers import gauge, published_exports
 
 pytestmark = [
     pytest.mark.slow,

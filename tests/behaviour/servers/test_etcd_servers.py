@@ -13,8 +13,8 @@ import pytest
 from pykcp.storage.testing import EtcdProcess, find_etcd
 from pykcp.testing.client import TestClient, eventually
 from pykcp.testing.clusters import make_cluster
+from pykcp.testing.processes import gauge, published_exports
 from pykcp.testing.server import ServerProcess
-from pykcp.testing.servers import gauge, published_exports
 from pykcp.types import Object
 
 pytestmark = [
