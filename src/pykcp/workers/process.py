@@ -23,6 +23,8 @@ _NICENESS = 5
 _SHORT_SECONDS = 0.25
 """CPU time for which a job has the same priority as the event loop."""
 _LOOK_SECONDS = 0.05
+_STACK = 8 << 20
+"""As much as the main thread has on most systems: jobs recurse."""
 
 
 class WorkerMemoryError(Exception):
@@ -39,6 +41,7 @@ def main(argv: list[str]) -> None:
     )  # meant for the server, which then closes the socket
     _limit_memory(int(argv[1]))
     gc.freeze()
+    threading.stack_size(_STACK)
     # The server may be killed at any time; then the worker exits silently.
     with (
         contextlib.suppress(ConnectionError),

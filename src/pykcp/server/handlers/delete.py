@@ -74,7 +74,8 @@ def _from_body(call: Call) -> Object:
         raise BadRequest(bare or str(error)) from error
     if not isinstance(value, dict):
         raise BadRequest("json: cannot unmarshal into Go value of type v1.DeleteOptions")
-    kind, version = value.get("kind") or "DeleteOptions", value.get("apiVersion") or "v1"
+    kind = value.get("kind") or "DeleteOptions"
+    version = value.get("apiVersion") or "meta.k8s.io/v1"
     if isinstance(kind, str) and kind != "DeleteOptions":
         raise BadRequest(no_kind(kind, str(version)))
     try:
