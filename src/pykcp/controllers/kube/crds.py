@@ -24,7 +24,7 @@ from pykcp.machinery.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
     GroupVersionResource,
 )
-from pykcp.machinery.schema.crd_text import read_crd
+from pykcp.machinery.schema.crd_text import defined_resource, read_crd
 from pykcp.machinery.status import NotFound, StatusError
 from pykcp.registry.clock import Timestamps
 from pykcp.registry.watch.hub import WatchHub
@@ -65,11 +65,10 @@ class CustomResourceDefinitions:
     def _on_definition(self, change: Change) -> None:
         self.controller.add(change.key)
         if change.deleted:
-            self._forget(change.cluster, read_crd(change.value).crd["spec"])
+            self._forget(change.cluster, *defined_resource(change.value))
 
-    def _forget(self, cluster: str, spec: Object) -> None:
+    def _forget(self, cluster: str, group: str, plural: str) -> None:
         """Watches of a type that is gone end; others may have waited for its names."""
-        group, plural = spec["group"], spec["names"]["plural"]
         if (group, plural) not in self._builtin:
             self._hub.end_kind(resource_id(group, plural), cluster)
         self._revisit_later(cluster, group)

@@ -124,7 +124,7 @@ def definition_from_text(
         schemas,
         origin=origin,
         load=None if text.is_whole else lambda version: schema_of(read(), version),
-        weights=text.weights,
+        weights=text.weights(),
     )
     return replace(definition, source=read)
 

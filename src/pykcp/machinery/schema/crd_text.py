@@ -32,24 +32,34 @@ class CrdText(NamedTuple):
     crd: Object
     """As it is stored; versions have no schema unless `is_whole`."""
     is_whole: bool
-    weights: Mapping[str, int]
-    """Of the versions' schemas."""
+    schemas: Mapping[str, bytes]
+    """Of the versions; the whole definition if it `is_whole`."""
     spec: bytes
     """The text of a large definition's spec, which stands for its content."""
+
+    def weights(self) -> dict[str, int]:
+        """Of the versions' schemas."""
+        known = {text: _weight(text) for text in set(self.schemas.values())}
+        return {version: known[text] for version, text in self.schemas.items()}
 
 
 def read_crd(value: bytes) -> CrdText:
     if len(value) <= WHOLE_UP_TO:
         crd: Object = orjson.loads(value)
-        weight = _weight(value)
-        return CrdText(crd, True, {v["name"]: weight for v in crd["spec"]["versions"]}, b"")
+        return CrdText(crd, True, {v["name"]: value for v in crd["spec"]["versions"]}, b"")
     outer = _outer.decode(value)
     spec = _spec.decode(outer.spec)
-    weights = {version.name: _weight(bytes(version.schema)) for version in spec.versions}
+    schemas = {version.name: bytes(version.schema) for version in spec.versions}
     head: Object = {"metadata": outer.metadata, "spec": _as_json(spec)}
     if outer.status is not None:
         head["status"] = outer.status
-    return CrdText(head, False, weights, bytes(outer.spec))
+    return CrdText(head, False, schemas, bytes(outer.spec))
+
+
+def defined_resource(value: bytes) -> tuple[str, str]:
+    """Group and plural of what a stored definition defines; nothing else of it is read."""
+    spec = _names.decode(value).spec
+    return spec.group, spec.names.plural
 
 
 def schema_of(value: bytes, version: str) -> Object | None:
@@ -109,6 +119,20 @@ class _Outer(msgspec.Struct):
     status: Any = None
 
 
+class _Plural(msgspec.Struct):
+    plural: str
+
+
+class _Named(msgspec.Struct):
+    group: str
+    names: _Plural
+
+
+class _OnlyNames(msgspec.Struct):
+    spec: _Named
+
+
+_names = msgspec.json.Decoder(_OnlyNames)
 _outer = msgspec.json.Decoder(_Outer)
 _spec = msgspec.json.Decoder(_Spec)
 

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
-from pykcp.machinery.schema.crd_text import LARGE_SCHEMA, is_simple, read_crd
+from pykcp.machinery.schema.crd_text import LARGE_SCHEMA, defined_resource, is_simple, read_crd
 from pykcp.machinery.schema.openapi_json import from_json
 from pykcp.machinery.schema.validation import compile_check, enum_check
 from pykcp.machinery.schema.violations import schema_errors
@@ -94,7 +94,7 @@ def test_what_rules_weigh(rules: list[dict[str, str]], is_large: bool) -> None:
     schema = {"type": "object", "x-kubernetes-validations": rules}
     version = {"name": "v1", "schema": {"openAPIV3Schema": schema}}
     text = orjson.dumps({"spec": {"versions": [version]}})
-    assert (read_crd(text).weights["v1"] > LARGE_SCHEMA) is is_large
+    assert (read_crd(text).weights()["v1"] > LARGE_SCHEMA) is is_large
 
 
 @pytest.mark.parametrize(
@@ -116,3 +116,12 @@ def test_what_rules_weigh(rules: list[dict[str, str]], is_large: bool) -> None:
 def test_what_is_simple(text: bytes, expected: bool) -> None:
     """What is written on the event loop although it contains schemas."""
     assert is_simple(text) is expected
+
+
+@pytest.mark.parametrize("size", [1, 2_000], ids=["small", "large"])
+def test_the_resource_of_a_definition_is_read_alone(size: int) -> None:
+    schema = {"type": "object", "properties": {f"p{n}": {"type": "string"} for n in range(size)}}
+    version = {"name": "v1", "schema": {"openAPIV3Schema": schema}}
+    spec = {"group": "example.com", "names": {"plural": "widgets"}, "versions": [version]}
+    text = orjson.dumps({"metadata": {}, "spec": spec})
+    assert defined_resource(text) == ("example.com", "widgets")
