@@ -137,6 +137,10 @@ def syncer_path(workspace: str, cluster: str, uid: str) -> str:
     return f"/services/{SERVICE}/{workspace}/{cluster}/{uid}"
 
 
+CONSUMERS = "/consumers"
+"""Below it: which other workspaces the Cluster serves."""
+
+
 def cluster_path(workspace: str, cluster: str, uid: str) -> str:
     """Where the shard of a Cluster lets other shards talk to the cluster itself."""
     return f"{syncer_path(workspace, cluster, uid)}/cluster"

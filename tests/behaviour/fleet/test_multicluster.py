@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pathlib
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -12,7 +13,13 @@ from pykcp.multicluster.names import shared_name
 from pykcp.testing.apis import BINDINGS, binding
 from pykcp.testing.client import TestClient, eventually
 from pykcp.testing.multicluster.downstream import PhysicalCluster, own_cluster
-from pykcp.testing.multicluster.syncers import config_map, deployment, serve_workloads
+from pykcp.testing.multicluster.syncers import (
+    SyncerProcess,
+    config_map,
+    deployment,
+    running,
+    serve_workloads,
+)
 from pykcp.testing.multicluster.workloads import WorkloadController
 from pykcp.testing.multicluster.workspaces import CLUSTERS, bind_workload, cluster_object, is_ready
 from pykcp.testing.sharded import Fleet, fleet
@@ -41,15 +48,17 @@ def _workspace(root: TestClient, shard: str, name: str) -> TestClient:
 
 def _provider(root: TestClient, physical: PhysicalCluster) -> tuple[TestClient, str]:
     """A workspace of the root shard with a Cluster and an export, and its logical cluster."""
+    made = _exporting(root, kubeconfig=physical.kubeconfig_text())
+    eventually(lambda: is_ready(made[0], "east"), 30)
+    return made
+
+
+def _exporting(root: TestClient, **spec: str) -> tuple[TestClient, str]:
     provider = _workspace(root, "root", "compute")
     bind_workload(provider)
-    east = cluster_object(
-        "east",
-        kubeconfig=physical.kubeconfig_text(),
-        syncResources=["deployments.apps", "configmaps"],
-    )
+    types = ["deployments.apps", "configmaps"]
+    east = cluster_object("east", syncResources=types, **spec)
     assert provider.post(CLUSTERS, east).status == 201
-    eventually(lambda: is_ready(provider, "east"), 30)
     export = {
         "apiVersion": "apis.kcp.io/v1alpha2",
         "kind": "APIExport",
@@ -94,6 +103,36 @@ def test_workloads_of_tenants_on_two_shards_run_side_by_side(
         _check_credentials(shared_fleet, home, physical.kubeconfig_text())
         _check_deletion(provider, (near, far), physical)
     assert not stranger.get(f"{CONFIG_MAPS}/settings").json["metadata"].get("finalizers")
+
+
+@pytest.mark.slow
+def test_a_syncer_outside_of_the_servers_serves_tenants_of_all_shards(
+    tmp_path: pathlib.Path, physical: PhysicalCluster
+) -> None:
+    """Mode None: the shard of the Cluster passes requests for other workspaces on."""
+    with fleet(tmp_path) as shards, WorkloadController(physical.client):
+        root = shards.client(cluster="root")
+        near, far = _workspace(root, "root", "near"), _workspace(root, "shard-1", "far")
+        provider, home = _exporting(root, mode="None")
+        access = replace(shards.client("root").access, path=f"/clusters/{home}")
+        syncer = SyncerProcess(tmp_path, "east", access, physical.kubeconfig_text())
+        with running(syncer):
+            eventually(lambda: is_ready(provider, "east"), 60)
+            for number, client in enumerate((near, far), 2):
+                _begin(client, number)
+            for number, client in enumerate((near, far), 2):
+                eventually(partial(_has_ready, client, number), 60)
+            copies = _copies(physical, DEPLOYMENTS_OF_ALL)
+            assert sorted(one["spec"]["replicas"] for one in copies) == [2, 3]
+            assert far.patch(f"{DEPLOYMENTS}/web", {"spec": {"replicas": 5}}).status == 200
+            eventually(partial(_has_ready, far, 5), 60)
+            shards["shard-1"].kill()  # its copies stay while nobody can be asked about them
+            assert near.delete(f"{DEPLOYMENTS}/web").status == 200
+            eventually(lambda: len(_copies(physical, DEPLOYMENTS_OF_ALL)) == 1, 30)
+            shards["shard-1"].start()
+            assert far.patch(f"{DEPLOYMENTS}/web", {"spec": {"replicas": 4}}).status == 200
+            eventually(partial(_has_ready, far, 4), 90)
+            _check_deletion(provider, (far,), physical)
 
 
 def _binds(client: TestClient) -> bool:

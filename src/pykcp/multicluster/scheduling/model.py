@@ -70,8 +70,8 @@ class ClusterView:
     """Allocatable minus requested, in thousandths; None: not known."""
     bindings: int = 0
     """How many workloads are placed on it."""
-    has_own_syncer: bool = False
-    """A syncer that runs elsewhere reports for it (modes Pull and None)."""
+    serves_others: bool = True
+    """False: its syncer sees the workspace of its registration only."""
     is_closed: bool = False
     """Its syncer does not see the workspace of the workload."""
 

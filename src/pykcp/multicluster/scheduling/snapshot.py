@@ -43,8 +43,15 @@ def cluster_view(cluster: Object, bindings: int = 0, started: float = 0.0) -> Cl
         types=accepted_types(cluster),
         free=free_capacity(status),
         bindings=bindings,
-        has_own_syncer=conditions.find(conditions.conditions_of(cluster), _HEARTBEAT) is not None,
+        serves_others=_serves_others(cluster),
     )
+
+
+def _serves_others(cluster: Object) -> bool:
+    """A syncer that runs elsewhere says whether it sees other workspaces than its own."""
+    if conditions.find(conditions.conditions_of(cluster), _HEARTBEAT) is None:
+        return True
+    return bool((cluster.get("status") or {}).get("servesConsumers"))
 
 
 def accepted_types(cluster: Object) -> frozenset[str]:

@@ -90,7 +90,9 @@ class Territory:
         if provider == workspace:
             return [one.view for one in registered.values()]
         return [
-            replace(one.view, name=shared_name(provider, name), is_closed=one.view.has_own_syncer)
+            replace(
+                one.view, name=shared_name(provider, name), is_closed=not one.view.serves_others
+            )
             for name, one in registered.items()
         ]
 

@@ -127,8 +127,11 @@ class SyncerHeartbeat:
         except StatusError as error:
             _log.debug("identity of the cluster: %s", error)
 
-    async def beat(self, health: SyncHealth) -> None:
+    async def beat(self, health: SyncHealth, *, serves_consumers: bool | None = None) -> None:
+        """`serves_consumers`: whether other workspaces are seen; None: the control plane knows."""
         status = await self.report(health)
+        if serves_consumers is not None:
+            status["servesConsumers"] = serves_consumers
         registration = self._registration
         patch = {"metadata": {"uid": registration.uid}, "status": status}
         await self._upstream.patch(

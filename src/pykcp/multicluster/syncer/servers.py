@@ -151,7 +151,7 @@ class SyncServer:
     def follow(
         self, kind: GroupVersionResource, cluster: str, labels: str, held: ObjectHolder
     ) -> Informer[ObjectHolder]:
-        return _WatchedInformer(
+        return WatchedInformer(
             self,
             kind,
             held,
@@ -162,7 +162,7 @@ class SyncServer:
         )
 
 
-class _WatchedInformer(Informer[ObjectHolder]):
+class WatchedInformer(Informer[ObjectHolder]):
     """Tells how it fares. A server that cannot be reached is tried again soon, and so are
     credentials that are not accepted: they are replaced without notice.
     """

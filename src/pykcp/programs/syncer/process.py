@@ -8,6 +8,7 @@ import os
 import socket
 import uuid
 from collections.abc import Iterable, Iterator
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 from pykcp.aio.owner import TaskOwner
@@ -19,6 +20,7 @@ from pykcp.machinery.status import StatusError
 from pykcp.multicluster.clusters.settings import DEFAULT_RESOURCES
 from pykcp.multicluster.importing.importer import ImportTarget, TypeImporter
 from pykcp.multicluster.names import CLUSTERS, DOWNSTREAM_CLUSTER, FIELD_MANAGER, syncer_path
+from pykcp.multicluster.syncer.consumers import ViewClient, ViewUpstream
 from pykcp.multicluster.syncer.engine import Syncer
 from pykcp.multicluster.syncer.heartbeat import SyncerHeartbeat
 from pykcp.multicluster.syncer.lease import SyncerLease
@@ -41,6 +43,7 @@ _log = logging.getLogger(__name__)
 _REQUEST_SECONDS = 30.0
 _CLUSTERS = "/clusters/"
 ACCEPTED = "Accepted"
+C = TypeVar("C", bound=RemoteClient)
 
 
 def run(settings: SyncerSettings, warnings: Iterable[str] = ()) -> int:
@@ -68,7 +71,9 @@ class running_syncer:  # noqa: N801  # a context, as those of other programs
         self._workspace = options.from_cluster or _cluster_of(endpoint.url)
         if not self._workspace:
             raise CredentialError("--from-cluster: the kubeconfig names no logical cluster")
-        self._upstream = SyncServer(_client(options.from_kubeconfig, options.from_context))
+        self._upstream = ViewUpstream(
+            _client(ViewClient, options.from_kubeconfig, options.from_context)
+        )
         self._downstream = SyncServer(self._connect_downstream())
         self._times = SyncSettings(
             workers=self._settings.sync.workers,
@@ -94,7 +99,7 @@ class running_syncer:  # noqa: N801  # a context, as those of other programs
     def _connect_downstream(self) -> RemoteClient:
         options = self._settings.downstream
         if options.to_kubeconfig:
-            return _client(options.to_kubeconfig, options.to_context)
+            return _client(RemoteClient, options.to_kubeconfig, options.to_context)
         host = os.environ.get("KUBERNETES_SERVICE_HOST", "")
         port = os.environ.get("KUBERNETES_SERVICE_PORT", "443")
         if not host:
@@ -148,14 +153,18 @@ class running_syncer:  # noqa: N801  # a context, as those of other programs
             GIT_VERSION,
         )
         self._upstream.listen(syncer)
+        view = syncer_path(registration.workspace, registration.name, registration.uid)
+        self._upstream.client.open_view(view, self._workspace, registration.workspace)
         async with TaskOwner("syncer-leading") as owner:
             owner.start_restartable("syncer", syncer.run)
+            owner.start_restartable("consumers", self._upstream.keep_consumers)
             owner.start_restartable("import", self._importer(cluster).run)
             if self._settings.sync.tunnel:
                 owner.start_restartable("tunnel", lambda: self._serve_tunnel(registration, syncer))
             while True:
                 try:
-                    await heartbeat.beat(syncer.health())
+                    serves = self._upstream.served is not None
+                    await heartbeat.beat(syncer.health(), serves_consumers=serves)
                     cluster = await self._cluster()
                 except StatusError as error:
                     self._problem = f"the report was not written: {error}"
@@ -216,9 +225,9 @@ class running_syncer:  # noqa: N801  # a context, as those of other programs
         )
 
 
-def _client(kubeconfig: str, context: str) -> RemoteClient:
+def _client(kind: type[C], kubeconfig: str, context: str) -> C:
     fresh = FreshKubeconfig(kubeconfig, context)
-    return RemoteClient(
+    return kind(
         fresh.http(), FIELD_MANAGER, token=fresh.token, timeout=_REQUEST_SECONDS, root=fresh.root
     )
 

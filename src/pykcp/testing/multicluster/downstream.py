@@ -26,6 +26,7 @@ from pykcp.testing.client import TestClient, eventually
 from pykcp.testing.kubeconfig import Access, read_access
 from pykcp.testing.server import ServerProcess
 from pykcp.testing.sharded import free_ports
+from pykcp.types import Object
 
 CLUSTER = "physical"
 
@@ -70,12 +71,19 @@ def write_kubeconfig(path: pathlib.Path, access: Access) -> pathlib.Path:
                 },
             }
         ],
-        "users": [{"name": "user", "user": {"token": access.token}}],
+        "users": [{"name": "user", "user": _credentials(access)}],
         "contexts": [{"name": "cluster", "context": {"cluster": "cluster", "user": "user"}}],
         "current-context": "cluster",
     }
     path.write_text(yaml.safe_dump(config))
     return path
+
+
+def _credentials(access: Access) -> Object:
+    if access.certificate is None:
+        return {"token": access.token}
+    certificate, key = access.certificate
+    return {"client-certificate": certificate, "client-key": key}
 
 
 @contextmanager

@@ -14,17 +14,15 @@ from pykcp.clients.outbound import Outbound
 from pykcp.controllers.runtime.controller import Controller
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.controllers.runtime.shard_client import ShardClient
-from pykcp.machinery.kcp.clusters import ROOT
-from pykcp.machinery.kcp.hashes import export_label_value
-from pykcp.machinery.resources import API_BINDINGS, API_EXPORTS, LOGICAL_CLUSTERS
+from pykcp.machinery.resources import API_BINDINGS, LOGICAL_CLUSTERS
 from pykcp.observe.metrics import Registry
 from pykcp.programs.shard.multicluster.known import (
     CLUSTERS,
     ShardsWithClusters,
     allowed_addresses,
+    consumers_of,
     providers_of,
 )
-from pykcp.registry.indexes.apis import bindings_of
 from pykcp.registry.local_lister import LocalLister
 from pykcp.server.large.worker_calls import compute
 from pykcp.workers.pool import WorkerPool
@@ -174,19 +172,7 @@ class MulticlusterOnDemand:
         )
 
     def _consumers(self, workspace: str) -> set[str]:
-        """Workspaces of this shard that bind an API of one; those of root are bound by all."""
-        if workspace == ROOT:
-            return set()
-        exports = [export.name for export in self._lister.keys(API_EXPORTS, workspace)]
-        if not exports and self._others is not None:
-            exports = self._others.exports(workspace)
-        return {
-            ref.cluster
-            for export in exports
-            for ref in self._lister.find(
-                bindings_of(export_label_value(workspace, export)), API_BINDINGS
-            )
-        }
+        return consumers_of(self._lister, workspace, self._others)
 
     def _hosts(self, workspace: str) -> bool:
         """Whether a workspace is, or was until its deletion, on this shard."""

@@ -9,13 +9,12 @@ from pykcp.clients.peers import Peers
 from pykcp.controllers.cache.replication_plan import DELETION_ANNOTATION
 from pykcp.machinery import meta
 from pykcp.machinery.kcp.clusters import WILDCARD
-from pykcp.machinery.kcp.hashes import EXPORT_LABEL, export_label_value
 from pykcp.machinery.object_keys import ObjectKey
-from pykcp.machinery.resources import API_BINDINGS, API_EXPORTS, WORKLOAD_CLUSTERS
-from pykcp.machinery.status import ServiceUnavailable
+from pykcp.machinery.resources import API_EXPORTS, WORKLOAD_CLUSTERS
 from pykcp.multicluster.clusters.connection import TENANT_SETTINGS, ClusterClient
 from pykcp.multicluster.elsewhere import key_of
 from pykcp.multicluster.names import cluster_path, home_shard
+from pykcp.programs.shard.multicluster.known import consumers_at
 from pykcp.registry.local_lister import LocalLister
 from pykcp.registry.lookup import Replica
 from pykcp.types import Object
@@ -50,12 +49,7 @@ class PublishedClusters:
         found: dict[str, Client] = {}
         for shard in self._peers.names() if exports else ():
             client = self._peers.client(shard)
-            for export in exports:
-                label = f"{EXPORT_LABEL}={export_label_value(workspace, export)}"
-                for binding in await client.list(WILDCARD, API_BINDINGS, labels=label):
-                    found[meta.annotation(binding, meta.CLUSTER_ANNOTATION)] = client
-        if "" in found:
-            raise ServiceUnavailable("a shard does not say where its bindings are")
+            found.update(dict.fromkeys(await consumers_at(client, workspace, exports), client))
         return sorted(found.items(), key=lambda item: item[0])
 
 

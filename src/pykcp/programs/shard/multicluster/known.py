@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from pykcp.clients.errors import SendFailed
-from pykcp.clients.interface import Lister
+from pykcp.clients.interface import Lister, Reader
 from pykcp.clients.outbound import Outbound, Tenant
 from pykcp.machinery import meta
 from pykcp.machinery.kcp.clusters import ROOT, WILDCARD
+from pykcp.machinery.kcp.hashes import EXPORT_LABEL, export_label_value
 from pykcp.machinery.resources import API_BINDINGS, API_EXPORTS, WORKLOAD_CLUSTERS
+from pykcp.machinery.status import ServiceUnavailable
+from pykcp.registry.indexes.apis import bindings_of
 from pykcp.registry.lookup import ObjectLookup, Replica
 
 if TYPE_CHECKING:
@@ -69,6 +72,35 @@ def providers_of(lister: Lister, cluster: str) -> set[str]:
     )
     found = {(one.get("status") or {}).get("apiExportClusterName") or "" for one in bindings}
     return found - {"", ROOT}
+
+
+def consumers_of(lister: Lister, workspace: str, others: ShardsWithClusters | None) -> set[str]:
+    """Workspaces of this shard that bind an API of one; those of root are bound by all.
+
+    `others`: where the exports of a workspace of another shard are found; None if there are none.
+    """
+    if workspace == ROOT:
+        return set()
+    exports = [export.name for export in lister.keys(API_EXPORTS, workspace)]
+    if not exports and others is not None:
+        exports = others.exports(workspace)
+    return {
+        ref.cluster
+        for export in exports
+        for ref in lister.find(bindings_of(export_label_value(workspace, export)), API_BINDINGS)
+    }
+
+
+async def consumers_at(client: Reader, workspace: str, exports: Iterable[str]) -> set[str]:
+    """Workspaces of another shard that bind one of the exports. Raises StatusError."""
+    found: set[str] = set()
+    for export in exports:
+        label = f"{EXPORT_LABEL}={export_label_value(workspace, export)}"
+        bindings = await client.list(WILDCARD, API_BINDINGS, labels=label)
+        found |= {meta.annotation(one, meta.CLUSTER_ANNOTATION) for one in bindings}
+    if "" in found:
+        raise ServiceUnavailable("a shard does not say where its bindings are")
+    return found
 
 
 async def allowed_addresses(

@@ -20,7 +20,7 @@ from pykcp.server.call import Call
 from pykcp.virtual.framework import DENIED, VirtualView
 
 if TYPE_CHECKING:
-    from pykcp.multicluster.clusters.connection import ClusterClient
+    from pykcp.clients.remote.client import RemoteClient
     from pykcp.multicluster.through.clusters import WorkspaceClusters
 
 PATH = "/cluster"
@@ -56,7 +56,7 @@ class ProxiedCluster(VirtualView):
         query = f"?{request.query}" if request.query else ""
         onward = Onward(
             f"{server.scheme}://{server.authority}{client.prefix}{path}{query}",
-            [*_passed(call), *_own_headers(client)],
+            [*passed(call), *own_headers(client)],
             Tenant(self._key.cluster),
         )
         try:
@@ -76,13 +76,14 @@ def _below(path: str) -> str:
     return "/" + path.split("/", _SEGMENTS)[_SEGMENTS]
 
 
-def _passed(call: Call) -> list[tuple[str, str]]:
+def passed(call: Call) -> list[tuple[str, str]]:
+    """The headers of a request that do not speak of its sender."""
     headers = passed_headers(call.exchange.request.headers)
     return [header for header in headers if not header[0].startswith(_OWN)]
 
 
-def _own_headers(client: ClusterClient) -> list[tuple[str, str]]:
-    """The credentials for the cluster, and its name."""
+def own_headers(client: RemoteClient) -> list[tuple[str, str]]:
+    """The credentials for another server, and its name."""
     server = client.http.server
     own = [one for one in client.headers() if one[0] == "authorization"]
     return [*own, ("host", f"{server.host}:{server.port}")]

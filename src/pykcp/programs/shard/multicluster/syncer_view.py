@@ -30,10 +30,13 @@ from pykcp.multicluster.names import (
 )
 from pykcp.multicluster.syncer.lease import LEASE_NAMESPACE, LEASES
 from pykcp.programs.shard.multicluster.known import providers_of
+from pykcp.registry.keys import range_prefix
 from pykcp.registry.resource import Resource, finalizer_field
 from pykcp.registry.verbs.admitting import Admission, AdmissionRequest
 from pykcp.registry.watch.selection import Selection
 from pykcp.server.call import Call
+from pykcp.server.media.answers import PageNotFound
+from pykcp.storage.interface import Query
 from pykcp.types import Object
 from pykcp.virtual.framework import Parts, VirtualView, restricted
 
@@ -71,12 +74,17 @@ class SyncerView(VirtualView):
             found = self._lister.get(self._home, CLUSTERS, self._name)
         except NotFound:  # the workspace does not have the kind
             return False
+        replica = self._parts.lookup.replica
+        if found is None and replica is not None:  # a Cluster of another shard that serves this one
+            found = replica.get(CLUSTERS, self._home, self._name)
         return found is not None and meta.uid(found) == self._uid
 
     async def authorize(self, call: Call) -> Decision:
         return await self._parts.authorizer.authorize(self._home, self._question(call))
 
     def peek(self, call: Call) -> Decision | None:
+        if not self._is_served(call.cluster):
+            return None
         decision = self._parts.authorizer.peek(self._home, self._question(call))
         return decision if decision is not None and decision.allowed else None
 
@@ -94,19 +102,22 @@ class SyncerView(VirtualView):
     # --- what there is
 
     def find(self, call_cluster: str, group: str, version: str, plural: str) -> Resource | None:
-        if not self._is_served(call_cluster):
+        if call_cluster == WILDCARD:
             return None
+        is_served = self._is_served(call_cluster)
         base = self._parts.directory.find(call_cluster, group, version, plural)
-        shown = self._shown(call_cluster, group, plural)
+        shown = self._shown(call_cluster, group, plural, is_served=is_served)
         if base is None or shown is None:
             return None
-        key = (call_cluster, group, version, plural)
+        key = (call_cluster, group, version, plural, str(is_served))
         known = self._resources.get(key)
         if known is not None and known[0] is base:
             return known[1]
         made = base.viewed(
             definition=restricted(base.definition, shown.verbs, shown.subresources),
-            scope=Selection(f"syncer:{self._uid}:{call_cluster}:{plural}", (shown.condition,)),
+            scope=Selection(
+                f"syncer:{self._uid}:{call_cluster}:{plural}:{is_served}", (shown.condition,)
+            ),
             admission=_Gate(shown.check, base.services.admission),
         )
         return self._resources.put(key, (base, made))[1]
@@ -115,7 +126,7 @@ class SyncerView(VirtualView):
         if not self._is_served(cluster):
             return ()
         pairs = (
-            (one, self._shown(cluster, one.group, one.plural))
+            (one, self._shown(cluster, one.group, one.plural, is_served=True))
             for one in self._parts.directory.definitions(cluster)
         )
         return tuple(
@@ -130,7 +141,22 @@ class SyncerView(VirtualView):
             return True
         return cluster != WILDCARD and self._home in providers_of(self._lister, cluster)
 
-    def _shown(self, cluster: str, group: str, plural: str) -> _Shown | None:
+    async def enter(self, call: Call) -> None:
+        """Of a workspace that is served no longer the syncer sees what it still has to release;
+        if that is nothing, the workspace is not shown at all.
+        """
+        info = call.info
+        if self._is_served(call.cluster):
+            return
+        resource = self.find(call.cluster, info.group, info.version, info.resource)
+        if resource is None or resource.scope is None:
+            raise PageNotFound
+        place, held = range_prefix(resource.prefix, call.cluster), resource.scope.conditions
+        page = await resource.services.store.list(Query(place, where=held, limit=1))
+        if not page.values:
+            raise PageNotFound
+
+    def _shown(self, cluster: str, group: str, plural: str, *, is_served: bool) -> _Shown | None:
         own = {
             (CLUSTERS.group, CLUSTERS.resource): self._own_cluster,
             (LEASES.group, LEASES.resource): self._own_lease,
@@ -140,7 +166,7 @@ class SyncerView(VirtualView):
             return own() if cluster == self._home else None
         if group in _HIDDEN_GROUPS or group.endswith((".kcp.io", ".kcp.dev")):
             return None
-        return self._assigned(cluster)
+        return self._assigned(cluster, is_served=is_served)
 
     def _own_cluster(self) -> _Shown:
         condition = Condition((field_term("metadata.name", self._name),))
@@ -172,15 +198,12 @@ class SyncerView(VirtualView):
             return ""
         return f"a syncer imports types of its own cluster {self._name} only"
 
-    def _assigned(self, cluster: str) -> _Shown:
+    def _assigned(self, cluster: str, *, is_served: bool) -> _Shown:
         label = self._name if cluster == self._home else shared_name(self._home, self._name)
         finalizer = syncer_finalizer(label)
-        condition = Condition(
-            (
-                label_term(CLUSTER_LABEL, label),
-                field_term(finalizer_field(finalizer), "true"),
-            )
-        )
+        held = field_term(finalizer_field(finalizer), "true")
+        assigned = (label_term(CLUSTER_LABEL, label),) if is_served else ()
+        condition = Condition((*assigned, held))
 
         def check(request: AdmissionRequest) -> str:
             return assigned_problem(request.old, request.obj, finalizer)

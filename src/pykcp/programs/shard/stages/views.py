@@ -168,7 +168,7 @@ def _workspaces(
     )
     parts = Parts(catalog.directory, catalog.lookup, access.authorizer)
     lister = LocalLister(stores.store, catalog.directory)
-    return (*made, SyncerWorkspace(parts, lister, api.tunnels, api.pods))
+    return (*made, SyncerWorkspace(parts, lister, api.tunnels, api.pods, catalog.peers))
 
 
 def _remote(base: Foundation) -> RemoteServer | None:
