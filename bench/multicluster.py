@@ -132,18 +132,9 @@ def registered(count: int, *flags: str) -> Iterator[tuple[ServerProcess, TestCli
 def scheduling(clusters: int, objects: int) -> None:
     """From the creation of workloads to their leaves: CPU time of the server, all writes included."""
     with registered(clusters) as (process, client):
+        alone = _creation_alone(process, objects)
         before, written, began = cpu_seconds(process), revision(client), time.monotonic()
-
-        def create(first: int) -> None:
-            own = process.client(cluster="bench")
-            for number in range(first, objects, 4):
-                own.post(DEPLOYMENTS, deployment(f"d{number}", 1))
-
-        threads = [threading.Thread(target=create, args=(first,)) for first in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        _create_many(process, "bench", objects)
         slowly(lambda: _scheduler_time(process.client())[1] >= objects)
         slowly(lambda: len(leaves(client)) >= objects)
         seconds, used = time.monotonic() - began, cpu_seconds(process) - before
@@ -154,10 +145,32 @@ def scheduling(clusters: int, objects: int) -> None:
             f"{objects} workloads on {clusters} clusters",
             scheduler=f"{took / count * 1e3:.2f} ms for each decision with its writes ({count})",
             cpu=f"{used / objects * 1e3:.2f} ms each with creation, Binding, event and leaf",
+            placement=f"{(used - alone) / objects * 1e3:.2f} ms of it, {objects / (used - alone):.0f}/s",
             writes=f"{writes:.1f} each",
             rate=f"{objects / seconds:.0f}/s by the clock, {objects / used:.0f}/s by CPU time",
         )
         _schedule_again(process, client, objects)
+
+
+def _creation_alone(process: ServerProcess, objects: int) -> float:
+    """CPU seconds for the same workloads where there are no clusters."""
+    workspace_with(make_cluster(process, "plain"))
+    before = cpu_seconds(process)
+    _create_many(process, "plain", objects)
+    return cpu_seconds(process) - before
+
+
+def _create_many(process: ServerProcess, cluster: str, objects: int) -> None:
+    def create(first: int) -> None:
+        own = process.client(cluster=cluster)
+        for number in range(first, objects, 4):
+            assert own.post(DEPLOYMENTS, deployment(f"d{number}", 1)).status == 201
+
+    threads = [threading.Thread(target=create, args=(first,)) for first in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
 
 
 def _schedule_again(process: ServerProcess, client: TestClient, objects: int) -> None:

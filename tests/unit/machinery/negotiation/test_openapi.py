@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import pathlib
+
+import orjson
 import pytest
 
+from pykcp.machinery.negotiation.meet import meet_all
 from pykcp.machinery.negotiation.openapi import (
     Unconvertible,
     kinds_of_models,
@@ -124,3 +129,34 @@ def test_documents_of_both_versions() -> None:
     for document in ({"definitions": models}, {"components": {"schemas": models}}):
         assert list(kinds_of_models(models_of(document))) == [(("g", "v1", "Kind"), "Kind")]
     assert models_of({}) == {}
+
+
+DOCUMENTS = [one for one in os.environ.get("PYKCP_OPENAPI_DOCUMENTS", "").split(os.pathsep) if one]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not DOCUMENTS, reason="PYKCP_OPENAPI_DOCUMENTS names no OpenAPI documents")
+def test_types_of_several_versions_of_kubernetes() -> None:
+    """`api/openapi-spec/swagger.json` of its releases: nearly all types are read, and Deployments of
+    all releases have much in common.
+    """
+    deployments = []
+    for path in DOCUMENTS:
+        models = models_of(orjson.loads(pathlib.Path(path).read_bytes()))
+        good, bad = [], []
+        for kind, name in kinds_of_models(models):
+            if "metadata" not in models[name].get("properties", ()) or kind[2].endswith("List"):
+                continue
+            try:
+                schema = structural_schema(models, name)
+            except Unconvertible:
+                bad.append(name)
+                continue
+            good.append(name)
+            if kind == ("apps", "v1", "Deployment"):
+                deployments.append(schema)
+        assert len(good) >= 0.95 * len(good + bad), (path, bad)
+    common = meet_all(deployments)
+    assert common.is_possible, common.findings
+    spec = common.schema["properties"]["spec"]["properties"]
+    assert {"replicas", "selector", "strategy", "template"} <= set(spec)
