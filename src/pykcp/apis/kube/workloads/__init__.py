@@ -120,7 +120,7 @@ def workload_schemas() -> Iterator[Object]:
             {**version, "schema": version["schema"]["openAPIV3Schema"]}
             for version in spec["versions"]
         ]
-        made: Object = {**spec, "versions": versions}
+        made: Object = {**spec, "versions": versions, "nameValidation": "DNS1123Subdomain"}
         if len(versions) > 1:
             made["conversion"] = {"strategy": "None"}
         metadata = crd["metadata"]

@@ -37,6 +37,7 @@ from pykcp.programs.shard.bootstrap.own_cluster import (
 from pykcp.programs.shard.bootstrap.policy import bootstrap_kubernetes_policy
 from pykcp.programs.shard.bootstrap.root_objects import cluster_role_binding
 from pykcp.programs.shard.bootstrap.steps import align, ensure, put
+from pykcp.registry import codec
 from pykcp.registry.local import LocalClient
 from pykcp.types import Object
 
@@ -99,7 +100,7 @@ async def bootstrap_kubernetes(client: LocalClient, cluster: str, server: OwnSer
     await asyncio.gather(
         *(ensure(client, cluster, NAMESPACES, namespace_object(name)) for name in _NAMESPACES),
     )
-    await _define(client, cluster, [stored_definition(one) for one in workload_crds()])
+    await define(client, cluster, [stored_definition(one) for one in workload_crds()])
     await asyncio.gather(
         bootstrap_kubernetes_policy(client, cluster),
         ensure(client, cluster, CLUSTER_ROLES, _ACCESS),
@@ -128,7 +129,7 @@ def stored_definition(definition: Object) -> Object:
     return made
 
 
-async def _define(client: LocalClient, cluster: str, definitions: Sequence[Object]) -> None:
+async def define(client: LocalClient, cluster: str, definitions: Sequence[Object]) -> None:
     """Create the definitions that are missing in one write; older versions stored others."""
     missing = []
     for one in definitions:
@@ -142,22 +143,16 @@ async def _define(client: LocalClient, cluster: str, definitions: Sequence[Objec
 
 
 def _is_same(found: Object, wanted: Object) -> bool:
-    labels, status = found["metadata"].get("labels") or {}, found.get("status") or {}
-    return (
-        KUBERNETES_KIND in labels
-        and found["spec"] == wanted["spec"]
-        and status.get("acceptedNames") == wanted["status"]["acceptedNames"]
-    )
+    labels = found["metadata"].get("labels") or {}
+    return KUBERNETES_KIND in labels and found["spec"] == wanted["spec"]
 
 
 async def _redefine(client: LocalClient, cluster: str, wanted: Object) -> None:
     def overwrite(live: Object) -> None:
         live["metadata"]["labels"] = {KUBERNETES_KIND: "true"}
-        live["spec"], live["status"] = wanted["spec"], wanted["status"]
+        live["spec"] = codec.copy(wanted["spec"])
 
-    name = wanted["metadata"]["name"]
-    update = client.to_update(cluster, CUSTOM_RESOURCE_DEFINITIONS, name, overwrite)
-    await client.transaction([update])
+    await client.change(cluster, CUSTOM_RESOURCE_DEFINITIONS, wanted["metadata"]["name"], overwrite)
 
 
 async def bootstrap_export(client: LocalClient) -> None:
@@ -168,9 +163,13 @@ async def bootstrap_export(client: LocalClient) -> None:
     found = await client.get(root, API_EXPORTS, EXPORT) or {}
     if (found.get("spec") or {}).get("resources") == wanted["spec"]["resources"]:
         return
-    for schema in workload_schemas():
-        await ensure(client, root, API_RESOURCE_SCHEMAS, schema)
-        await asyncio.sleep(0)
+    create = partial(client.to_create_unchecked, root, API_RESOURCE_SCHEMAS)
+    missing = [
+        create(schema)
+        for schema in workload_schemas()
+        if await client.get(root, API_RESOURCE_SCHEMAS, schema["metadata"]["name"]) is None
+    ]
+    await client.transaction(missing)
     await put(client, root, API_EXPORTS, wanted)
     everybody = (("Group", "system:authenticated"),)
     await put(client, root, CLUSTER_ROLES, _MAY_BIND)
