@@ -142,10 +142,8 @@ class Resource:
         """`refresh` brings objects older than revision `since` under the schema of today."""
         self.definition = definition
         self.version = version
-        self.group = definition.group
-        self.plural = definition.plural
-        self.kind = definition.kind
-        self.namespaced = definition.namespaced
+        self.group, self.plural = definition.group, definition.plural
+        self.kind, self.namespaced = definition.kind, definition.namespaced
         self.api_version = f"{self.group}/{version}" if self.group else version
         storage_group, storage_resource = definition.storage
         self.error_group = storage_group
@@ -176,8 +174,7 @@ class Resource:
         self.scope: Selection | None = None
         """Of a view: the objects that it shows. What is outside does not exist there."""
         self.conversion = conversion
-        self.refresh = refresh
-        self.since = since
+        self.refresh, self.since = refresh, since
         self.webhook: StorageConversion | None = webhook
         """Converts what is stored; its results are what all other methods here are given."""
         self.version_suffix = self._version_suffix()
