@@ -164,6 +164,7 @@ class MigrationDestination:
 
     async def _finish(self, move: _Move) -> bool:
         """Let the origin hold writes, copy the last changes, have the cluster; False: again."""
+        await self._incoming.prepare(move.cluster)
         await self._incoming.expect(move.cluster, is_due=True)
         progress = self._progress(move)
         move.held_at = time.monotonic()

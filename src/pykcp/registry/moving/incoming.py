@@ -61,6 +61,18 @@ class IncomingMoves:
             await self._store.discard(cluster)
             await self._write((PutKey(arrival.key, arrival.encoded()),))
 
+    async def prepare(self, cluster: str) -> None:
+        """Number revisions ahead of what has come so far, so that `adopt` need not wait for it."""
+        progress = self.progress(cluster)
+        if progress is not None:
+            await self._advance(progress.revision)
+
+    async def _advance(self, revision: int) -> None:
+        try:
+            await self._store.advance(revision)
+        except StoreError as error:
+            raise translate(error) from error
+
     async def expect(self, cluster: str, *, is_due: bool) -> None:
         """Record whether the origin may have given a cluster away: then requests wait for it here."""
         arrival = self._moves.arriving.get(cluster)
@@ -90,8 +102,8 @@ class IncomingMoves:
         """Make the cluster one of this shard's. Repeatable; it is served after `arrive`."""
         progress = self.progress(cluster)
         if progress is not None:
+            await self._advance(progress.revision)
             try:
-                await self._store.advance(progress.revision)
                 await self._store.adopt(cluster, progress.base)
             except StoreError as error:
                 raise translate(error) from error
