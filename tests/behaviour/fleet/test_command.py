@@ -12,7 +12,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 import pytest
 
@@ -66,9 +66,9 @@ def test_it_starts_serves_and_stops(tmp_path: pathlib.Path) -> None:
         pair = str(pki / "kcp-admin.crt"), str(pki / "kcp-admin.key")
         authority = (pki / "serving-ca.crt").read_text()
         admin = TestClient(Access(HOST, port, "", authority, "", pair))
-        names = [one["metadata"]["name"] for one in admin.get(SHARDS).json["items"]]
-        assert names == ["root", "shard-1"]
-        admin.close()
+        with closing(admin):
+            names = [one["metadata"]["name"] for one in admin.get(SHARDS).json["items"]]
+            assert names == ["root", "shard-1"]
     assert not _children(str(root))
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import pathlib
 import shlex
 import signal
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import suppress
 
 from pykcp.aio.owner import TaskOwner
@@ -26,6 +27,8 @@ from pykcp.programs.sharded.settings import ShardedSettings
 _log = logging.getLogger(__name__)
 _ASK_AGAIN = 0.05
 _RESTART_PAUSE = 1.0
+_SHARDS = "/clusters/root/apis/core.kcp.io/v1alpha1/shards"
+_MOST_BYTES = 8 << 20
 
 
 def run(settings: ShardedSettings, warnings: Iterable[str] = ()) -> int:
@@ -104,6 +107,7 @@ class running_fleet:  # noqa: N801  # a context, as those of other programs
             for child in self._children:
                 await child.start()
             await asyncio.gather(*(self._until_ready(child) for child in self._children))
+            await self._until_registered()
         except BaseException:  # a failed start must leave nothing behind
             await self.__aexit__()
             raise
@@ -113,25 +117,45 @@ class running_fleet:  # noqa: N801  # a context, as those of other programs
 
     async def _until_ready(self, child: _Child) -> None:
         trust = Trust.of_files(self.files.authority("serving"))
-        server = Server("https", self.files.addresses.host, child.member.port, trust)
-        async with HttpClient(server) as client:
-            try:
-                async with asyncio.timeout(self._settings.start_seconds):
-                    while not await self._is_ready(client, child):  # noqa: ASYNC110  # another process
-                        await asyncio.sleep(_ASK_AGAIN)
-            except TimeoutError:
-                raise SettingsError(f"{child.member.name} is not ready, see {child.log}") from None
+        async with self._client(child.member.port, trust) as client:
+            await self._until(
+                lambda: self._is_ready(client, child),
+                f"{child.member.name} is not ready, see {child.log}",
+            )
+
+    async def _until_registered(self) -> None:
+        """Until the front-proxy shows every shard: each registers itself after its start."""
+        files = self.files
+        trust = Trust.of_files(
+            files.authority("serving"), files.certificate("kcp-admin"), files.key("kcp-admin")
+        )
+        async with self._client(files.addresses.proxy, trust) as client:
+            await self._until(
+                lambda: self._are_registered(client),
+                f"some shards have not registered, see the logs in {files.directory}",
+            )
+
+    def _client(self, port: int, trust: Trust) -> HttpClient:
+        return HttpClient(Server("https", self.files.addresses.host, port, trust))
+
+    async def _until(self, check: Callable[[], Awaitable[bool]], failure: str) -> None:
+        try:
+            async with asyncio.timeout(self._settings.start_seconds):
+                while not await check():  # noqa: ASYNC110  # another process
+                    await asyncio.sleep(_ASK_AGAIN)
+        except TimeoutError:
+            raise SettingsError(failure) from None
 
     async def _is_ready(self, client: HttpClient, child: _Child) -> bool:
         assert child.process is not None
         if child.process.returncode is not None:
             raise SettingsError(f"{child.member.name} has ended, see {child.log}")
-        try:
-            response = await client.request("GET", "/readyz")
-            await response.read(1 << 20)
-        except SendFailed:
-            return False
-        return response.status == 200
+        return await _read(client, "/readyz") is not None
+
+    async def _are_registered(self, client: HttpClient) -> bool:
+        body = await _read(client, _SHARDS)
+        items = json.loads(body)["items"] if body is not None else ()
+        return {one["metadata"]["name"] for one in items}.issuperset(self.files.addresses.names)
 
     def announcement(self) -> Iterable[str]:
         at, kubeconfig = self.files.addresses, self.files.admin_kubeconfig
@@ -144,3 +168,13 @@ class running_fleet:  # noqa: N801  # a context, as those of other programs
         seconds = self._settings.stop_seconds
         for child in reversed(self._children):  # the proxy first: requests end where they began
             await child.stop(seconds)
+
+
+async def _read(client: HttpClient, path: str) -> bytes | None:
+    """What the server answers; None if it does not answer 200."""
+    try:
+        response = await client.request("GET", path)
+        body = await response.read(_MOST_BYTES)
+    except SendFailed:
+        return None
+    return body if response.status == 200 else None
