@@ -37,6 +37,8 @@ KEY = MigrationKey("org", "move")
 CLUSTER = "moved"
 CLUSTER_KEY = f"core.kcp.io/logicalclusters/{CLUSTER}//cluster"
 MAPS = f"core/configmaps/{CLUSTER}/default/"
+NEVER_OVER = 60.0
+"""Seconds of holding writes that no copy takes, however busy the machine is."""
 T = TypeVar("T")
 
 
@@ -71,8 +73,8 @@ def put(key: str, name: str, **annotations: str) -> PutKey:
 
 
 class ShardInTest:
-    def __init__(self, path: pathlib.Path, slot: int) -> None:
-        self._path, self._slot = path, slot
+    def __init__(self, path: pathlib.Path, slot: int, hold_seconds: float) -> None:
+        self._path, self._slot, self._hold_seconds = path, slot, hold_seconds
         self.store: Store
         self.moves: ClusterMoves
         self._hub: WatchHub
@@ -83,7 +85,9 @@ class ShardInTest:
         await self.store.use_slot(self._slot)
         self._hub = WatchHub(self.store)
         self.moves = ClusterMoves(self.store, self._hub)
-        outgoing = OutgoingMoves(self.store, self.moves, lambda: "now", hold_seconds=0.1)
+        outgoing = OutgoingMoves(
+            self.store, self.moves, lambda: "now", hold_seconds=self._hold_seconds
+        )
         self.view = MovingView(outgoing, MigrationNews())
         self.outgoing = outgoing
         self.incoming = IncomingMoves(self.store, self.moves, self._hub)
@@ -130,9 +134,9 @@ class PointedIncoming(IncomingMoves):
 
 
 class FleetInTest:
-    def __init__(self, directory: pathlib.Path, points: Points) -> None:
-        self.origin = ShardInTest(directory / "origin", 1)
-        self.destination = ShardInTest(directory / "destination", 2)
+    def __init__(self, directory: pathlib.Path, points: Points, hold_seconds: float) -> None:
+        self.origin = ShardInTest(directory / "origin", 1, hold_seconds)
+        self.destination = ShardInTest(directory / "destination", 2, hold_seconds)
         self.points = points
         points.look = self._check_directions
         self.acknowledged: dict[str, int] = {}
@@ -201,8 +205,10 @@ class FleetInTest:
         self._is_writing = False
 
 
-async def run(directory: pathlib.Path, crash_at: int, dies: str) -> Points:
-    fleet = FleetInTest(directory, Points(crash_at))
+async def run(
+    directory: pathlib.Path, crash_at: int = 0, dies: str = "", hold_seconds: float = 0.1
+) -> Points:
+    fleet = FleetInTest(directory, Points(crash_at), hold_seconds)
     await fleet.origin.start()
     await fleet.destination.start()
     marked = put(CLUSTER_KEY, "cluster", **{"internal.kcp.io/migrating": KEY.mark})
@@ -237,7 +243,7 @@ async def run(directory: pathlib.Path, crash_at: int, dies: str) -> Points:
 
 
 async def test_without_interruption(tmp_path: pathlib.Path) -> None:
-    points = await run(tmp_path, 0, "destination")
+    points = await run(tmp_path, hold_seconds=NEVER_OVER)
     steps = [name.removeprefix("before ") for name in points.names if name.startswith("before")]
     assert [step for step in steps if step not in ("request /changes", "stage")] == [
         "begin", "request /state", "expect", "request /copy", "expect", "request /hold",
@@ -253,5 +259,5 @@ async def test_a_shard_dies(tmp_path: pathlib.Path, crash_at: int, dies: str) ->
 
 
 async def test_there_are_no_more_points(tmp_path: pathlib.Path) -> None:
-    points = await run(tmp_path, 0, "destination")
+    points = await run(tmp_path, hold_seconds=NEVER_OVER)
     assert len(points.names) <= 30
