@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import select
 import ssl
 import threading
 import time
 from collections.abc import Callable, Generator
 from dataclasses import replace
+from functools import lru_cache
 from http.client import HTTPSConnection
 from typing import Any
 from urllib.parse import urlencode
@@ -53,13 +56,14 @@ class TestClient:
         self._opened: list[HTTPSConnection] = [] if opened is None else opened
         """Every connection made, also by clients derived from this one; for `close`."""
         self.prefix = f"/clusters/{cluster}" if cluster else access.path
-        self._ssl = ssl.create_default_context(cadata=access.ca)
-        if access.certificate is not None:
-            self._ssl.load_cert_chain(*access.certificate)
+        self._ssl = _context(access)
         self._local = threading.local()
 
     def in_cluster(self, cluster: str) -> TestClient:
-        return TestClient(self.access, cluster, self._opened)
+        """The same user in another logical cluster, by the same connections."""
+        client = copy.copy(self)
+        client.prefix = f"/clusters/{cluster}" if cluster else self.access.path
+        return client
 
     def with_token(self, token: str) -> TestClient:
         access = replace(self.access, token=token, certificate=None)
@@ -109,7 +113,8 @@ class TestClient:
 
     def _connection(self) -> HTTPSConnection:
         connection: HTTPSConnection | None = getattr(self._local, "connection", None)
-        if connection is None:
+        if connection is None or _is_ended(connection):
+            self.drop()
             connection = self._local.connection = HTTPSConnection(
                 self.access.host, self.access.port, timeout=60, context=self._ssl
             )
@@ -166,12 +171,37 @@ class TestClient:
             connection.close()
 
 
+def _context(access: Access) -> ssl.SSLContext:
+    if access.certificate is None:
+        return trusting(access.ca)
+    context = ssl.create_default_context(cadata=access.ca)
+    context.load_cert_chain(*access.certificate)
+    return context
+
+
+@lru_cache(maxsize=64)
+def trusting(ca: str) -> ssl.SSLContext:
+    """For servers of an authority, without a certificate of one's own; not to be changed."""
+    return ssl.create_default_context(cadata=ca)
+
+
+def _is_ended(connection: HTTPSConnection) -> bool:
+    """Whether the server has closed a connection on which nothing is expected."""
+    if connection.sock is None:
+        return False  # it opens with the next request
+    waiting = select.poll()
+    waiting.register(connection.sock, select.POLLIN)
+    return bool(waiting.poll(0))
+
+
 def eventually(check: Callable[[], Any], seconds: float = 15.0) -> Any:
     """The first true answer; asserts that it comes in time."""
     deadline = time.monotonic() + seconds
+    pause = 0.02
     while True:
         answer = check()
         if answer:
             return answer
         assert time.monotonic() < deadline, f"still {answer!r} after {seconds} s"
-        time.sleep(0.02)
+        time.sleep(pause)
+        pause = min(pause * 1.1, 0.1)  # what takes long is not asked for all the time

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import pathlib
 from dataclasses import dataclass
+from functools import lru_cache
 from urllib.parse import urlsplit
 
 import yaml
@@ -24,7 +25,12 @@ class Access:
 
 
 def read_access(path: pathlib.Path, context: str = "") -> Access:
-    config = yaml.safe_load(path.read_text())
+    return _parsed(path.read_text(), context)
+
+
+@lru_cache(maxsize=64)  # clients are made again and again, and YAML is slow to read
+def _parsed(text: str, context: str) -> Access:
+    config = yaml.safe_load(text)
     by_name = {
         kind: {e["name"]: e[kind[:-1]] for e in config[kind]}
         for kind in ("clusters", "contexts", "users")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import pathlib
 import signal
-import ssl
 import subprocess
 import sys
 import tempfile
@@ -14,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from http.client import HTTPSConnection
 
-from pykcp.testing.client import TestClient
+from pykcp.testing.client import TestClient, trusting
 from pykcp.testing.kubeconfig import Access, read_access
 
 START_SECONDS = 30.0
@@ -126,8 +125,7 @@ def environment() -> dict[str, str]:
 
 
 def _is_ready(access: Access) -> bool:
-    context = ssl.create_default_context(cadata=access.ca)
-    connection = HTTPSConnection(access.host, access.port, timeout=5, context=context)
+    connection = HTTPSConnection(access.host, access.port, timeout=5, context=trusting(access.ca))
     try:
         connection.request("GET", "/readyz")
         with connection.getresponse() as reply:
