@@ -122,6 +122,11 @@ def test_explain(kubectl: Kubectl) -> None:
     assert 'field "nonsense" does not exist' in kubectl.fails("explain", "configmap.nonsense")
 
 
+@pytest.mark.parametrize(
+    "kubectl_binary",
+    ["path", *(pytest.param(name, marks=pytest.mark.slow) for name in ("current", "debian"))],
+    indirect=True,
+)
 def test_explain_all_kinds(kubectl: Kubectl) -> None:
     """Nothing that is served goes unexplained."""
     for line in kubectl("api-resources", "--no-headers").splitlines():

@@ -11,7 +11,7 @@ from pykcp.testing.client import TestClient, eventually
 from pykcp.testing.clusters import make_cluster
 from pykcp.testing.server import ServerProcess, server
 
-CONSUMERS = 40
+CONSUMERS = 15
 NEWER = "v2.cowboys.wild.west"
 
 

@@ -17,7 +17,7 @@ from pykcp.testing.server import ServerProcess, server
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 WRITERS = 4
-ROUNDS, MANY = 6, 200
+ROUNDS, MANY = 3, 200
 needs_etcd = pytest.mark.skipif(find_etcd() is None, reason="there is no etcd on this machine")
 
 

@@ -358,7 +358,7 @@ def process(tmp_path: pathlib.Path) -> Iterator[ServerProcess]:
 
 def test_workspaces_through_kills(process: ServerProcess) -> None:
     storm = Storm(process, 1)
-    for number, (requests, deletes) in enumerate(((120, 0.05), (80, 0.2))):
+    for number, (requests, deletes) in enumerate(((60, 0.05), (40, 0.2))):
         storm.round(number, requests, deletes)
     storm.fell(2)
 

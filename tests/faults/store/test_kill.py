@@ -170,11 +170,11 @@ def seed() -> int:
 
 
 async def test_kill_sqlite(tmp_path: pathlib.Path, seed: int) -> None:
-    await kill_sqlite(tmp_path, rounds=6, seed=seed)
+    await kill_sqlite(tmp_path, rounds=3, seed=seed)
 
 
 async def test_kill_etcd(tmp_path: pathlib.Path, etcd: EtcdProcess, seed: int) -> None:
-    await kill_etcd_or_server(etcd, tmp_path, rounds=6, seed=seed)
+    await kill_etcd_or_server(etcd, tmp_path, rounds=3, seed=seed)
 
 
 @pytest.mark.slow
