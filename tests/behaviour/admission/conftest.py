@@ -17,6 +17,7 @@ from aiohttp import web
 
 from pykcp.auth.certificates import create_ca, issue_serving
 from pykcp.testing.client import TestClient
+from pykcp.testing.server import ServerProcess, server
 
 Object = dict[str, Any]
 Respond = Callable[[Object], Any]
@@ -162,6 +163,13 @@ class Hooks:
         labels = query.pop("labels", None)
         metadata = {"name": name, **({"labels": labels} if labels else {})}
         return self.client.post(CONFIG_MAPS, {"metadata": metadata, "data": data or {}}, **query)
+
+
+@pytest.fixture(scope="package")
+def shard() -> Iterator[ServerProcess]:
+    """One server for all modules here: each test has a logical cluster of its own."""
+    with server() as process:
+        yield process
 
 
 @pytest.fixture(scope="module")

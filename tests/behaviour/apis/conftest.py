@@ -14,7 +14,7 @@ from pykcp.testing.server import ServerProcess, server
 _numbers = itertools.count(1)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def shard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """Users alice (with token `alice-token`) and bob, in no groups."""
     directory = tmp_path_factory.mktemp("apis")
