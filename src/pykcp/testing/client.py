@@ -194,7 +194,7 @@ def _is_ended(connection: HTTPSConnection) -> bool:
     return bool(waiting.poll(0))
 
 
-def eventually(check: Callable[[], Any], seconds: float = 15.0) -> Any:
+def eventually(check: Callable[[], Any], seconds: float = 30.0) -> Any:
     """The first true answer; asserts that it comes in time."""
     deadline = time.monotonic() + seconds
     pause = 0.02
