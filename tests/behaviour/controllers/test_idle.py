@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+
+import pytest
 
 from pykcp.testing.client import TestClient, eventually
 from pykcp.testing.clusters import make_cluster
 from pykcp.testing.controllers import controller_tasks, has_nothing_to_do, queues
-from pykcp.testing.server import ServerProcess
+from pykcp.testing.server import ServerProcess, server
 
 CLUSTERS = 100
 """More than there are controllers, so that anything kept for each of them shows."""
 SOME = {"generic-garbage-collector", "namespace-controller", "kcp-apibinding"}
+
+
+@pytest.fixture(scope="module")
+def shard() -> Iterator[ServerProcess]:
+    """A server in which other tests have left nothing to be tried again."""
+    with server() as process:
+        yield process
 
 
 def test_idle_clusters_leave_no_task_and_no_key(shard: ServerProcess) -> None:

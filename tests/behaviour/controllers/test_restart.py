@@ -12,6 +12,8 @@ from pykcp.testing.client import MERGE, TestClient, eventually
 from pykcp.testing.clusters import make_cluster
 from pykcp.testing.server import ServerProcess, server
 
+DEPENDENTS = 100
+"""As many as a server that is killed at once has not got to the end of."""
 MAPS = "/api/v1/namespaces/default/configmaps"
 NAMESPACE = "/api/v1/namespaces/busy"
 
@@ -65,7 +67,7 @@ def test_dependents_that_were_being_collected(own: ServerProcess, policy: str) -
         "uid": owner["metadata"]["uid"],
         "blockOwnerDeletion": True,
     }
-    for number in range(300):
+    for number in range(DEPENDENTS):
         metadata = {"name": f"d{number}", "ownerReferences": [reference]}
         assert client.post(MAPS, {"metadata": metadata}).status == 201
     assert client.delete(f"{MAPS}/owner", {"propagationPolicy": policy}).status == 200
@@ -78,7 +80,7 @@ def test_dependents_that_were_being_collected(own: ServerProcess, policy: str) -
 
     if policy == "Orphan":
         left = dependents()
-        assert len(left) == 300
+        assert len(left) == DEPENDENTS
         assert not any("ownerReferences" in m["metadata"] for m in left)
     else:
         eventually(lambda: not dependents())

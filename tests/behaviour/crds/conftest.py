@@ -134,14 +134,14 @@ class ConversionServer:
         self._loop.close()
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def converter_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConversionServer]:
     found = ConversionServer(tmp_path_factory.mktemp("hooks"))
     yield found
     found.close()
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def shard(converter_process: ConversionServer) -> Iterator[ServerProcess]:
     """A server that ends, and closes its connections, before the webhook does."""
     with server() as process:

@@ -11,7 +11,7 @@ from pykcp.testing.client import TestClient
 from pykcp.testing.server import ServerProcess, server
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def shard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     tokens: pathlib.Path = tmp_path_factory.mktemp("tokens") / "tokens.csv"
     users = ("alice", "bob", "carol", "provider")
