@@ -58,6 +58,7 @@ _ANSWERS: dict[str, tuple[str, ...]] = {
     "options and scales in 500 KB of flow YAML": ("413",),
     "options and scales in YAML with an alias bomb": ("413",),
     "policy of 300 questions to the authorizer": ("422",),
+    "a Placement of 5,000 terms and 500 workloads": ("201", "422"),
     "reviews in 500 KB of flow YAML": ("400", "422"),
     "front-proxy: workspaces that do not exist, 256 streams": ("403",),
     "front-proxy: paths of 2,000 segments, 64 streams": ("403",),

@@ -16,6 +16,7 @@ from pykcp.machinery.schema.openapi_json import from_json
 from pykcp.machinery.schema.pruning import compile_pruner
 from pykcp.machinery.schema.validation import compile_check
 from pykcp.multicluster.importing.negotiation import ImportedType, NegotiationOutcome, negotiate
+from pykcp.multicluster.importing.objects import schema_hash
 from pykcp.types import Object
 
 _MOST_SCHEMA = 1 << 20
@@ -25,6 +26,12 @@ _KNOWN = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}}
 IMPORTED = f"{__name__}:imported"
 NEGOTIATED = f"{__name__}:negotiated"
 MISFITS = f"{__name__}:misfitting"
+HASHED = f"{__name__}:hashed"
+
+
+def hashed(spec: bytes) -> str:
+    """The hash of the spec of an import, or of a negotiated resource."""
+    return schema_hash(orjson.loads(spec))
 
 
 def imported(resource: ImportedResource, crd: bytes | None, document: bytes | None) -> bytes:

@@ -41,7 +41,6 @@ from pykcp.multicluster.importing.objects import (
     SUBMITTED,
     negotiated_object,
     resource_of,
-    schema_hash,
 )
 from pykcp.multicluster.importing.stored import has_objects, misfits
 from pykcp.multicluster.importing.table import ImportSummary, ImportTable
@@ -341,7 +340,7 @@ class Negotiator:
             mark_false(after, PUBLISHED, *_unpublished(negotiated, served), now, severity=INFO)
         findings = [one for found in outcome.findings.values() for one in found]
         after["status"]["findings"] = _written(findings)
-        after["status"]["schemaHash"] = schema_hash(after["spec"])
+        after["status"]["schemaHash"] = await self._hash(cluster, after["spec"])
         await self._put_status(cluster, NEGOTIATED, negotiated, after)
 
     async def _report_import(
@@ -359,8 +358,14 @@ class Negotiator:
         else:
             mark_false(after, AVAILABLE, "NotPublished", "", now, severity=INFO)
         after["status"]["findings"] = _written(findings)
-        after["status"]["schemaHash"] = schema_hash(one["spec"])
+        after["status"]["schemaHash"] = await self._hash(cluster, one["spec"])
         await self._put_status(cluster, IMPORTS, one, after)
+
+    async def _hash(self, cluster: str, spec: Object) -> str:
+        text = orjson.dumps(spec)
+        compute = self._compute if len(text) > _LARGE else compute_here
+        found: str = await compute(jobs.HASHED, text, tenant=cluster)
+        return found
 
     async def _put_status(
         self, cluster: str, kind: GroupVersionResource, before: Object, after: Object
