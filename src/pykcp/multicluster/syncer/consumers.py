@@ -124,6 +124,8 @@ class ConsumerInformers:
         self.is_synced = asyncio.Event()
         self._upstream, self._kind, self._labels, self._held = upstream, kind, labels, held
         self._informers: dict[str, _ConsumerInformer] = {}
+        self._leaves: dict[str, WorkspaceLeaves] = {}
+        """By workspace; they outlive a failure, so that no deletion is missed."""
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -142,15 +144,14 @@ class ConsumerInformers:
 
     async def _adjust(self, owner: TaskOwner, served: frozenset[str]) -> None:
         for workspace in sorted(served - self._informers.keys()):
-            one = _ConsumerInformer(
-                self._upstream, self._kind, WorkspaceLeaves(self._held), workspace, self._labels
-            )
+            leaves = self._leaves.setdefault(workspace, WorkspaceLeaves(self._held))
+            one = _ConsumerInformer(self._upstream, self._kind, leaves, workspace, self._labels)
             self._informers[workspace] = one
             self.is_synced.clear()
             owner.start_restartable(workspace, one.run)
         for workspace in self._informers.keys() - served:
-            if not self._informers[workspace].leaves:
-                del self._informers[workspace]
+            if not self._leaves[workspace]:
+                del self._informers[workspace], self._leaves[workspace]
                 await owner.stop_one(workspace)
 
 
@@ -166,7 +167,6 @@ class _ConsumerInformer(WatchedInformer):
         super().__init__(
             upstream, kind, leaves, workspace, labels=labels, relist_seconds=60.0, events=None
         )
-        self.leaves = leaves
         self._is_missing = False
 
     @property
