@@ -101,7 +101,7 @@ def _is_json(body: bytes) -> bool:
     """Whether it reads as JSON, which most YAML of clients is; seen without decoding it."""
     try:
         msgspec.json.decode(body, type=msgspec.Raw)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):  # the latter if it is too deep
         return False
     return True
 

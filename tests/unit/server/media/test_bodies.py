@@ -167,3 +167,9 @@ def test_invalid_is_raised_under_the_objects_own_name(make_call: MakeCall) -> No
     obj = {"kind": "Other", "apiVersion": "apis.kcp.io/v1alpha1", "metadata": {"name": "x"}}
     with pytest.raises(Invalid):
         bodies.check_custom_kind(obj, call.resource)
+
+
+def test_deep_json_sent_as_yaml_counts_as_yaml() -> None:
+    """However deep it is, looking at it neither fails nor reads it."""
+    deep = b'{"a":' * 100_000
+    assert bodies.Sent(deep, "application/yaml").weight == 8 * len(deep)
