@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import pytest
+
 from pykcp.testing.apis import COWBOYS, bind_cowboys, cowboy
 from pykcp.testing.client import TestClient, eventually
 from pykcp.testing.clusters import make_cluster
-from pykcp.testing.server import ServerProcess
+from pykcp.testing.server import ServerProcess, server
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 EVERYWHERE = "/apis/wild.west/v1/cowboys"
@@ -27,6 +31,13 @@ DEFINITION = {
         ],
     },
 }
+
+
+@pytest.fixture(scope="module")
+def shard() -> Iterator[ServerProcess]:
+    """A server on which nobody else has cowboys."""
+    with server() as process:
+        yield process
 
 
 def _names(client: TestClient) -> list[str]:
