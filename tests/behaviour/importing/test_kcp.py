@@ -105,6 +105,13 @@ def test_several_shards_become_one(content: StoredContent, tmp_path: pathlib.Pat
         code, text = kcp(*words, f"--from-shards={alpha},{alpha}", "--dry-run")
         assert code == 1
         assert "are on two shards" in text
+        sealed = {"/registry/core/secrets/root/default/sealed": b"k8s:enc:kms:v2:plugin:x"}
+        asyncio.run(StoredContent(sealed, {}).write_etcd(etcd.url, "/shard/root"))
+        other = f"--root-directory={tmp_path / 'other'}"
+        code, text = kcp(*words[:-1], other, f"--from-shards={alpha}")
+        assert code == 1
+        assert "left out: 1 objects that cannot be read" in text
+        assert "/shard/root/core/secrets/root/default/sealed cannot be read" in text
     finally:
         etcd.kill()
     keys = (root / "sa.key", root / "imported-service-accounts.pem")

@@ -17,9 +17,9 @@ _SECONDS = 30.0
 
 
 async def objects_in_etcd(
-    settings: EtcdSettings, decryption: Decryption
+    settings: EtcdSettings, decryption: Decryption, unread: list[str]
 ) -> AsyncIterator[FoundObject]:
-    """Raises StoreError. What cannot be read is logged."""
+    """Raises StoreError. What cannot be read is logged, and its key added to `unread`."""
     client = EtcdClient(settings)
     prefix = f"/{settings.prefix.strip('/')}/"
     start, end, revision = prefix.encode(), prefix[:-1].encode() + b"0", 0
@@ -31,23 +31,20 @@ async def objects_in_etcd(
             page = await client.range(request, _SECONDS)
             revision = revision or page.header.revision
             for kv in page.kvs:
-                found = _object(kv.key.decode(), kv.value, prefix, decryption)
-                if found is not None:
+                key = kv.key.decode()
+                place = place_of(key, prefix)
+                if place is None:
+                    _log.info("%s is not an object", key)
+                    continue
+                try:
+                    found = object_of(place, decryption.plain(key, kv.value))
+                except ValueError as error:
+                    _log.error("%s cannot be read: %s", key, error)
+                    unread.append(key)
+                else:
                     yield found
             if not page.more:
                 return
             start = page.kvs[-1].key + b"\0"
     finally:
         await client.close()
-
-
-def _object(key: str, value: bytes, prefix: str, decryption: Decryption) -> FoundObject | None:
-    place = place_of(key, prefix)
-    if place is None:
-        _log.info("%s is not an object", key)
-        return None
-    try:
-        return object_of(place, decryption.plain(key, value))
-    except ValueError as error:
-        _log.error("%s cannot be read: %s", key, error)
-        return None

@@ -40,8 +40,11 @@ async def _run(settings: ImportSettings, say: Say) -> int:
     options = settings.importing
     if not options.dry_run and root.exists() and any(root.iterdir()):
         raise SettingsError(f"--root-directory: {root} is not empty; import into a new one")
-    shards = [[one async for one in _source(shard)] for shard in options.shards()]
+    unread: list[str] = []
+    shards = [[one async for one in _source(shard, unread)] for shard in options.shards()]
     plan = make_plan(shards, _is_built_in)
+    if unread:
+        plan.left_out["objects that cannot be read"] = len(unread)
     for line in plan.lines():
         say(line)
     if options.dry_run:
@@ -61,16 +64,16 @@ async def _run(settings: ImportSettings, say: Say) -> int:
     for line in (*waiting, *(f"fsck: {line}" for line in str(report).splitlines()), *notes):
         say(line)
     say(f"start it: kcp start --root-directory={root}")
-    return 0 if not waiting and not report.problems else 1
+    return 0 if not (waiting or report.problems or unread) else 1
 
 
-def _source(options: SourceOptions) -> AsyncIterator[FoundObject]:
+def _source(options: SourceOptions, unread: list[str]) -> AsyncIterator[FoundObject]:
     if options.from_etcd:
         from pykcp.programs.importing.decryption import Decryption
         from pykcp.programs.importing.from_etcd import objects_in_etcd
 
         decryption = Decryption(options.from_encryption_provider_config)
-        return objects_in_etcd(options.etcd(), decryption)
+        return objects_in_etcd(options.etcd(), decryption, unread)
     from pykcp.programs.importing.from_api import objects_of_server
 
     return objects_of_server(options.from_kubeconfig, options.from_context)
