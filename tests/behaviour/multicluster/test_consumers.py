@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pathlib
+from dataclasses import replace
 from functools import partial
 
 from pykcp.multicluster.names import shared_name
@@ -9,7 +11,13 @@ from pykcp.testing.apis import BINDINGS, binding
 from pykcp.testing.binding import made
 from pykcp.testing.client import TestClient, eventually
 from pykcp.testing.multicluster.downstream import PhysicalCluster
-from pykcp.testing.multicluster.syncers import config_map, deployment, serve_workloads
+from pykcp.testing.multicluster.syncers import (
+    SyncerProcess,
+    config_map,
+    deployment,
+    running,
+    serve_workloads,
+)
 from pykcp.testing.multicluster.workloads import WorkloadController
 from pykcp.testing.multicluster.workspaces import CLUSTERS, bind_workload, cluster_object, is_ready
 from pykcp.testing.server import ServerProcess
@@ -127,3 +135,66 @@ def test_workloads_of_consumers_with_equal_names_run_side_by_side(
 def _has_ready(client: TestClient, wanted: int) -> bool:
     status = client.get(f"{DEPLOYMENTS}/web").json.get("status") or {}
     return bool(status.get("readyReplicas") == wanted)
+
+
+def test_a_syncer_outside_of_the_server_serves_consumers_too(
+    shard: ServerProcess, physical: PhysicalCluster, tmp_path: pathlib.Path
+) -> None:
+    """Mode None; a consumer that unbinds keeps what it has, and its deletion reaches the cluster."""
+    root = shard.client(cluster="root")
+    names = ("agents", "tenant", "passer-by")
+    for name in names:
+        make_workspace(root, name)
+    provider, consumer, stranger = (inside(root, name) for name in names)
+    bind_workload(provider)
+    east = cluster_object("east", mode="None", syncResources=["deployments.apps", "configmaps"])
+    assert provider.post(CLUSTERS, east).status == 201
+    body = {"apiVersion": "apis.kcp.io/v1alpha2", "kind": "APIExport", "spec": {}}
+    assert provider.post(EXPORTS, {**body, "metadata": {"name": "agents"}}).status == 201
+    home = provider.get(LOGICAL_CLUSTER).json["metadata"]["annotations"]["kcp.io/cluster"]
+    label = shared_name(home, "east")
+    access = replace(provider.access, path=provider.prefix)
+    syncer = SyncerProcess(tmp_path, "east", access, physical.kubeconfig_text())
+    with running(syncer), WorkloadController(physical.client):
+        eventually(lambda: is_ready(provider, "east"), 30)
+        bind_workload(consumer)
+        serve_workloads(consumer, "deployments.apps")
+        made(consumer, BINDINGS, binding("agents", "agents", "root:agents"))
+        assert consumer.post(DEPLOYMENTS, deployment("web", replicas=4)).status == 201
+        for client, text in ((stranger, "passer-by"), (consumer, "tenant")):
+            created = client.post(CONFIG_MAPS, config_map("settings", label, of=text))
+            assert created.status == 201, created
+        eventually(partial(_has_ready, consumer, 4), 60)
+        eventually(lambda: "tenant" in _texts(physical), 30)
+        assert "passer-by" not in _texts(physical)
+        assert consumer.delete(f"{BINDINGS}/agents").status == 200
+        eventually(lambda: consumer.get(f"{BINDINGS}/agents").status == 404)
+        assert consumer.post(CONFIG_MAPS, config_map("late", label, of="late")).status == 201
+        assert consumer.delete(f"{CONFIG_MAPS}/settings").status == 200
+        eventually(lambda: consumer.get(f"{CONFIG_MAPS}/settings").status == 404, 30)
+        assert not {"tenant", "late", "passer-by"} & set(_texts(physical))
+        view = f"/services/syncer/{home}/east/{_uid(provider)}"
+        _check_view(shard, view, consumer, stranger)
+
+
+def _uid(provider: TestClient) -> str:
+    return str(provider.get(f"{CLUSTERS}/east").json["metadata"]["uid"])
+
+
+def _check_view(
+    shard: ServerProcess, view: str, consumer: TestClient, stranger: TestClient
+) -> None:
+    """What the syncer still holds is seen, and nothing of other workspaces."""
+    client = shard.client()
+    answer = client.get(f"{view}/consumers")
+    assert (answer.status, answer.json) == (200, {"workspaces": []})
+    assert client.post(f"{view}/consumers", {}).status == 405
+    way = "/clusters/{}/apis/apps/v1/deployments"
+    held = client.get(view + way.format(_logical_cluster(consumer)))
+    assert [one["metadata"]["labels"]["kcp.dev/owned-by"] for one in held.json["items"]] == ["web"]
+    for nobody in (_logical_cluster(stranger), "1234567890abcdef"):
+        assert client.get(f"{view}/clusters/{nobody}/api/v1/configmaps").status == 404
+
+
+def _logical_cluster(client: TestClient) -> str:
+    return str(client.get(LOGICAL_CLUSTER).json["metadata"]["annotations"]["kcp.io/cluster"])
