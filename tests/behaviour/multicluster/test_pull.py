@@ -183,8 +183,8 @@ def _check_pods(workspace: TestClient, physical: PhysicalCluster) -> None:
     assert found["metadata"]["namespace"] == "default"
     assert found["metadata"]["labels"]["workloads.kcp.dev/cluster"] == "east"
     path = "/api/v1/namespaces/default/pods/web"
-    answer = workspace.get(f"{path}/log")
-    assert "does not have a host assigned" in answer.json["message"], answer
+    answer = workspace.get(f"{path}/log", container="none")
+    assert answer.json["message"] == "container none is not valid for pod web", answer
     assert workspace.delete(path).status == 200
     eventually(lambda: workspace.get(path).status == 404)
     assert physical.client.delete("/api/v1/namespaces/default/pods/web").status == 200

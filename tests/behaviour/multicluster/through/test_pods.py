@@ -96,10 +96,12 @@ def test_pods_of_a_placed_workload_are_seen_in_the_workspace(
         assert table["rows"][0]["cells"][:3] == ["web-0", "1/1", "Running"]
         assert workspace.get(f"{PODS}/absent").status == 404
         _check_watches(workspace, cluster)
-        # What the cluster says about a pod without a kubelet is what the user gets.
+        # What the cluster says is what the user gets; a pod without a node has no log yet.
         answer = workspace.get(f"{PODS}/web-0/log")
+        assert (answer.status, answer.body) == (200, b""), answer
+        answer = workspace.get(f"{PODS}/web-0/log", container="none")
         assert answer.status == 400, answer
-        assert "does not have a host assigned" in answer.json["message"]
+        assert answer.json["message"] == "container none is not valid for pod web-0"
         assert workspace.delete(f"{PODS}/web-0").status == 200
         nobody = workspace.with_token("nobody")
         assert nobody.get(f"{PODS}/web-1/log").status == 401
