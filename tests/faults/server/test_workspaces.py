@@ -194,7 +194,10 @@ class World:
         return found
 
     def contents(self) -> dict[str, Counter[str]]:
-        """By logical cluster: what is in it, with names that differ from one to the next left out."""
+        """By logical cluster: what is in it, with names that differ from one to the next left out.
+
+        Nothing while an APIBinding is not bound yet.
+        """
         found: dict[str, Counter[str]] = {}
         for kind in CONTENT:
             for item in self._all(kind):
@@ -202,7 +205,8 @@ class World:
                 what = f"{metadata.get('namespace', '')}/{metadata['name']}"
                 if kind == BINDINGS:
                     what = item["spec"]["reference"]["export"]["name"]
-                    assert item["status"]["phase"] == "Bound", item
+                    if item["status"]["phase"] != "Bound":
+                        return {}
                 place = metadata["annotations"]["kcp.io/cluster"]
                 found.setdefault(place, Counter())[f"{kind.rpartition('/')[2]} {what}"] += 1
         return found
@@ -238,7 +242,7 @@ class Storm:
             assert made.status == 201, made
         self.world = World(process)
         self.settle()
-        found, contents = self.world.clusters(), self.world.contents()
+        found, contents = self.world.clusters(), eventually(self.world.contents)
         self._models = [contents[found[path]] for path in ("root:model", "root:modelclaiming")]
         assert self._models[0] != self._models[1]
 
@@ -318,7 +322,7 @@ class Storm:
 
     def check(self) -> None:
         self.settle()
-        found, contents = self.world.clusters(), self.world.contents()
+        found, contents = self.world.clusters(), eventually(self.world.contents)
         known = {*found.values(), *CLUSTERS_OF_KCP}
         orphans = {place for place in contents if place not in known}
         assert not orphans, f"orphaned: { {o: contents[o] for o in orphans} }"
