@@ -5,7 +5,8 @@ controllers, everything is deleted in one write together with the LogicalCluster
 Workspace. Otherwise objects without finalizers are deleted, the remaining ones are reported in a
 condition, and the cluster is reconciled again when content is deleted. Roles are deleted last, so
 that controllers with finalizers keep their permissions. A write that was admitted before the
-deletion may commit after it: objects that appear in a deleted cluster are removed.
+deletion may commit after the content was listed, before the cluster is gone or after it: a cluster
+in which something was created during its deletion, or afterwards, is swept.
 
 If deleted workspaces are kept (`trash`), nothing is deleted until everything can be, and then it
 is moved to the trash.
@@ -104,6 +105,8 @@ class ClusterDeletion:
         """Clusters whose content waits for finalizers, and how many seconds of news to gather
         before looking again: the more there is to look at, the longer."""
         self._blockers = Blockers()
+        self._deleting: dict[str, bool] = {}
+        """Clusters that are being deleted, and whether something was created in them meanwhile."""
         self._gone: dict[str, float] = {}
         """Clusters that went in the last seconds, and when."""
         self.controller: Controller[ObjectKey | SweptCluster] = Controller(
@@ -121,7 +124,10 @@ class ClusterDeletion:
             self._waiting.pop(cluster, None)
             self._look_again(self._blockers.forget(cluster))
             self._remember(cluster)
+            if self._deleting.pop(cluster, False):
+                self.controller.add_after(SweptCluster(cluster), _GATHER)
         elif _DELETING in change.value:
+            self._deleting.setdefault(cluster, False)
             self.controller.add(_key(cluster))
 
     def _look_again(self, cluster: str) -> None:
@@ -142,10 +148,14 @@ class ClusterDeletion:
     def _on_anything(self, change: Change) -> None:
         if self._waiting and change.deleted:
             self._look_again(change.cluster)
-        elif self._gone and change.created:
+        elif change.created and (self._gone or self._deleting):
             cluster = change.cluster
-            if cluster in self._gone and change.resource != _LOGICAL_CLUSTERS:
+            if change.resource == _LOGICAL_CLUSTERS:
+                return
+            if cluster in self._gone:
                 self.controller.add_after(SweptCluster(cluster), _GATHER)
+            elif cluster in self._deleting:
+                self._deleting[cluster] = True
 
     async def _resume(self) -> None:
         for ref in self._lister.find(DELETING, LOGICAL_CLUSTERS):
