@@ -52,7 +52,7 @@ from pykcp.types import Object
 
 COPIES = f"{MARK}migration.pykcp.io/copies/"
 _CLUSTERS = kind_prefix(LOGICAL_CLUSTERS)
-_AT_ONCE = 400
+_AT_ONCE = 150
 """Objects in one transaction …"""
 _BYTES_AT_ONCE = 1 << 20
 """… and bytes; stores on etcd take fewer (`Store.group`)."""

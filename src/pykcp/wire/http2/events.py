@@ -17,6 +17,7 @@ class StreamState:
         "consumed",
         "ends",
         "expected",
+        "has_small_data",
         "id",
         "is_local_open",
         "is_remote_open",
@@ -43,6 +44,8 @@ class StreamState:
         self.consumed = 0
         self.expected: int | None = None
         """Octets still missing to the announced content-length."""
+        self.has_small_data = False
+        """A frame with next to no data has come that did not end it."""
         self.is_remote_open = True
         self.is_local_open = True
         self.pending: deque[bytes | memoryview] | None = None

@@ -390,7 +390,9 @@ class Receiving(Control, Generic[MessageHead]):
             self._finish_body(stream, data)
         else:
             if len(data) < _SMALL_DATA:
-                self._count_idle_frame()
+                if stream.has_small_data:  # the end of a streamed body is often that small
+                    self._count_idle_frame()
+                stream.has_small_data = True
             if data:
                 self.events.append(BodyReceived(stream, data, is_last=False))
 

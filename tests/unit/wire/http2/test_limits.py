@@ -96,6 +96,18 @@ def test_floods_of_idle_frames(make_wire: Any, octets: bytes):
     assert 200 <= feed_until_failure(wire, octets, 600) <= 500
 
 
+def test_each_stream_may_have_one_small_piece(make_wire: Any):
+    """Streamed bodies often end with a small piece: only the second one of a stream counts."""
+    wire = make_wire(idle_frame_burst=10, idle_frame_rate=1).open()
+    for number in range(100):
+        stream = 2 * number + 1
+        wire.feed(wire.headers(stream, flags=4) + frame(frames.DATA, 0, stream, b"]}"))
+        wire.feed(frame(frames.DATA, frames.END_STREAM, stream, b""))
+        wire.machine.end(wire.machine.streams[stream])
+    wire.feed(wire.headers(201, flags=4))
+    assert feed_until_failure(wire, frame(frames.DATA, 0, 201, b"x"), 20) <= 11
+
+
 def test_changing_windows_of_many_streams_costs_more(make_wire: Any):
     """One small frame that makes us visit a thousand streams is not a small frame."""
     wire = make_wire(idle_frame_burst=500, idle_frame_rate=1).open()
