@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
-from pykcp.aio.slices import in_slices
+import orjson
+
+from pykcp.aio.slices import Slices, in_slices
 from pykcp.auth.authz.aggregation import TooManyRules, aggregated_rules, is_aggregated
 from pykcp.clients.interface import Change, Client, Feed
 from pykcp.controllers.runtime.controller import Controller, is_cluster
@@ -15,6 +18,8 @@ from pykcp.types import Object
 _log = logging.getLogger(__name__)
 
 NAME = "clusterrole-aggregation-controller"
+_PAGE = 50
+"""Roles that are decoded at a time: each may have thousands of rules."""
 
 
 class RoleAggregation:
@@ -33,10 +38,28 @@ class RoleAggregation:
         self.controller.add(change.cluster)
 
     async def reconcile(self, cluster: str) -> None:
-        roles = await self._client.list(cluster, CLUSTER_ROLES)
+        roles = await self._roles(cluster)
         for role in roles:
             if is_aggregated(role):
                 await self._aggregate(cluster, role, roles)
+
+    async def _roles(self, cluster: str) -> list[Object]:
+        """All roles of a cluster, without what aggregation does not ask for.
+
+        Aggregated roles have the rules of others: a rule that several have is in memory once.
+        """
+        rules: dict[bytes, Any] = {}
+        found: list[Object] = []
+        slices = Slices(cluster)
+        async for page in self._client.pages(cluster, CLUSTER_ROLES, size=_PAGE):
+            for role in page:
+                own = role.get("rules") or ()
+                metadata = {k: v for k, v in role["metadata"].items() if k != "managedFields"}
+                shared = [rules.setdefault(orjson.dumps(rule), rule) for rule in own]
+                found.append({**role, "metadata": metadata, "rules": shared})
+                if slices.is_over():
+                    await slices.next()
+        return found
 
     async def _aggregate(self, cluster: str, role: Object, roles: list[Object]) -> None:
         try:
