@@ -16,7 +16,7 @@ _log = logging.getLogger(__name__)
 _STATM = pathlib.Path("/proc/self/statm")
 _GROWTH = 48 * 1024 * 1024
 """Octets by which a process has to grow before something is done."""
-_SECONDS = 10.0
+_SECONDS = 5.0
 """Between two attempts, at first."""
 
 

@@ -22,9 +22,9 @@ def test_trimming(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not trimmer.is_due(30, is_idle=False)  # 115
     assert trimmer.is_due(31, is_idle=False)  # 300
     trimmer.trim(31)  # 300 → 290: in vain
-    assert not trimmer.is_due(50, is_idle=False)  # later, then
-    assert trimmer.is_due(50, is_idle=True)  # unless there is nothing else to do
-    assert trimmer.is_due(51, is_idle=False)
+    assert not trimmer.is_due(40, is_idle=False)  # later, then
+    assert trimmer.is_due(40, is_idle=True)  # unless there is nothing else to do
+    assert trimmer.is_due(41, is_idle=False)
 
 
 def test_size_is_known() -> None:
