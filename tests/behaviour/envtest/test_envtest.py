@@ -175,6 +175,20 @@ def test_the_api_server_is_described(masters: TestClient) -> None:
         assert one["endpoints"][0]["addresses"] == addresses
 
 
+def test_kinds_and_fields_are_described(masters: TestClient) -> None:
+    """Also where a single group's document is small enough to be made by the server itself."""
+    kinds = {
+        "api/v1": "Pod",
+        "apis/apps/v1": "Deployment",
+        "apis/scheduling.k8s.io/v1": "PriorityClass",
+    }
+    for name, kind in kinds.items():
+        schemas = masters.get(f"/openapi/v3/{name}").json["components"]["schemas"]
+        (found,) = (one for ref, one in schemas.items() if ref.rpartition(".")[2] == kind)
+        assert found["description"]
+        assert all(field.get("description") for field in found["properties"].values())
+
+
 def test_definitions_are_those_of_users(masters: TestClient) -> None:
     """Kubernetes' own kinds are not among the definitions: not in lists, watches or deletions."""
     path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

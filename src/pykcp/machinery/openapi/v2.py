@@ -29,11 +29,11 @@ def document(definitions: Sequence[ResourceDefinition]) -> Object:
     }
 
 
-def protobuf(definitions: Sequence[ResourceDefinition]) -> bytes:
-    """The same in the protobuf form that kubectl asks for."""
+def protobuf(made: Object) -> bytes:
+    """A document in the protobuf form that kubectl asks for."""
     from pykcp.machinery.openapi.gnostic import encode_document
 
-    return encode_document(document(definitions))
+    return encode_document(made)
 
 
 def _definitions(types: Types, names: Iterable[str]) -> Object:

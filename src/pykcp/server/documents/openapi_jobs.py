@@ -15,6 +15,7 @@ from pykcp.caching import BoundedCache
 from pykcp.machinery.openapi import v2, v3
 from pykcp.machinery.schema.crd import SchemaStore, definition_from_crd
 from pykcp.machinery.schema.definition import ResourceDefinition
+from pykcp.types import Object
 
 V2_JSON, V2_PROTOBUF = "v2.json", "v2.protobuf"
 _KEEP = 512
@@ -36,11 +37,21 @@ def make(name: str, is_view: bool, refs: Sequence[DefinitionRef]) -> bytes:
 
 
 def document(name: str, definitions: tuple[ResourceDefinition, ...], *, is_view: bool) -> bytes:
-    if name == V2_PROTOBUF:
-        return v2.protobuf(definitions)
-    if name == V2_JSON:
-        return orjson.dumps(v2.document(definitions))
-    return orjson.dumps(v3.document(definitions, name, is_view=is_view))
+    if name in (V2_JSON, V2_PROTOBUF):
+        made = v2.document(definitions)
+        _describe(made["definitions"], definitions)
+        return v2.protobuf(made) if name == V2_PROTOBUF else orjson.dumps(made)
+    made = v3.document(definitions, name, is_view=is_view)
+    _describe(made["components"].get("schemas", {}), definitions)
+    return orjson.dumps(made)
+
+
+def _describe(components: Object, definitions: tuple[ResourceDefinition, ...]) -> None:
+    """Add the texts of Kubernetes' kinds for workloads, whose definitions have none."""
+    if any(definition.is_kubernetes for definition in definitions):
+        from pykcp.apis.kube.workloads.descriptions import describe
+
+        describe(components, definitions)
 
 
 _definitions: BoundedCache[tuple[bytes, tuple[str, ...]], ResourceDefinition] = BoundedCache(

@@ -205,7 +205,7 @@ def test_the_protobuf_form_says_the_same() -> None:
 
 
 def test_the_whole_document_can_be_written_as_protobuf() -> None:
-    data = v2.protobuf(DEFINITIONS)
+    data = v2.protobuf(v2.document(DEFINITIONS))
     assert {n for n, _ in _fields(data)} == {1, 2, 8, 9, 10, 12, 13}
 
 

@@ -227,7 +227,7 @@ class _Writer:
         api = name.rpartition(".")[0]
         for field in parse_message(line):
             if field.name == "*":  # a struct whose fields Go embeds
-                inner = self.message(_reference(field.type, api), above)
+                inner = self.message(reference_to(field.type, api), above)
                 out["properties"].update(inner["properties"])
                 continue
             schema = self._field(field, f"{name}.{field.name}", api, above)
@@ -247,7 +247,7 @@ class _Writer:
 
     def _value(self, type_: str, api: str, above: tuple[str, ...]) -> Object:
         known = _VALUES.get(type_)
-        return dict(known) if known is not None else self.message(_reference(type_, api), above)
+        return dict(known) if known is not None else self.message(reference_to(type_, api), above)
 
 
 def _is_in_job_template(name: str, above: tuple[str, ...]) -> bool:
@@ -255,7 +255,13 @@ def _is_in_job_template(name: str, above: tuple[str, ...]) -> bool:
     return name == "batch/v1.JobSpec" and "batch/v1.JobTemplateSpec" in above
 
 
-def _reference(type_: str, api: str) -> str:
+def is_plain(type_: str) -> bool:
+    """Whether a type of the tables of messages is no message itself."""
+    return type_ in _VALUES
+
+
+def reference_to(type_: str, api: str) -> str:
+    """The full name of a message that another one of `api` refers to."""
     return type_ if "/" in type_ else f"{api}.{type_}"
 
 
