@@ -6,6 +6,7 @@ import os
 import pathlib
 import random
 import re
+import shlex
 import shutil
 import signal
 import socket
@@ -42,17 +43,30 @@ def _is_free(port: int) -> bool:
 
 
 @contextmanager
-def sharded(directory: pathlib.Path, port: int) -> Iterator[pathlib.Path]:
-    """`kcp sharded` until it is ready, stopped as by Ctrl-C; its directory."""
-    root, log = directory / "fleet", directory / "log"
-    words = ["sharded", "--shards=2", f"--root-directory={root}", f"--secure-port={port}"]
+def sharded(directory: pathlib.Path, command: str, port: int) -> Iterator[None]:
+    """A command line of `kcp sharded` until it is ready, on free ports, stopped as by Ctrl-C."""
+    with running(directory, f"{command} --secure-port={port}", "kcp sharded is ready") as log:
+        yield
+    assert not _children(str(directory)), log.read_text()
+
+
+@contextmanager
+def running(directory: pathlib.Path, command: str, ready: str) -> Iterator[pathlib.Path]:
+    """A command line of `kcp` until it says that it is ready; its log."""
+    log = directory / "log"
+    program, *words = shlex.split(command)
+    assert program == "kcp"
     with log.open("wb") as out:
         process = subprocess.Popen(
-            [sys.executable, "-m", "pykcp", *words], stdout=out, stderr=out, env=environment()
+            [sys.executable, "-m", "pykcp", *words],
+            cwd=directory,
+            stdout=out,
+            stderr=out,
+            env=environment(),
         )
     try:
-        eventually(lambda: "kcp sharded is ready" in log.read_text(), 60)
-        yield root
+        eventually(lambda: ready in log.read_text(), 60)
+        yield log
     finally:
         process.send_signal(signal.SIGINT)
         code = process.wait(60)
@@ -61,15 +75,14 @@ def sharded(directory: pathlib.Path, port: int) -> Iterator[pathlib.Path]:
 
 def test_it_starts_serves_and_stops(tmp_path: pathlib.Path) -> None:
     port = _free_row(4)
-    with sharded(tmp_path, port) as root:
-        pki = root / "pki"
+    with sharded(tmp_path, "kcp sharded --shards=2 --root-directory=fleet", port):
+        pki = tmp_path / "fleet" / "pki"
         pair = str(pki / "kcp-admin.crt"), str(pki / "kcp-admin.key")
         authority = (pki / "serving-ca.crt").read_text()
         admin = TestClient(Access(HOST, port, "", authority, "", pair))
         with closing(admin):
             names = [one["metadata"]["name"] for one in admin.get(SHARDS).json["items"]]
             assert names == ["root", "shard-1"]
-    assert not _children(str(root))
 
 
 def _children(directory: str) -> list[int]:
@@ -97,72 +110,69 @@ def blocks(page: str, fence: str = "sh") -> list[str]:
     return re.findall(rf"^```{fence}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 
 
-def typed(directory: pathlib.Path, lines: Sequence[str], **variables: str) -> str:
+def typed(directory: pathlib.Path, lines: Sequence[str]) -> str:
     """What a shell prints in which these are typed."""
     programs = pathlib.Path(sys.executable).parent  # the plug-ins are installed there
     path = os.pathsep.join((str(programs), os.environ["PATH"]))
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", "\n".join(lines)],
         cwd=directory,
-        env={**environment(), "PATH": path, "HOME": str(directory), **variables},
+        env={**environment(), "PATH": path, "HOME": str(directory)},
         capture_output=True,
         text=True,
-        timeout=400,
+        timeout=150,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(300)
 @needs_kubectl
 def test_the_pages_for_operators(tmp_path: pathlib.Path) -> None:
-    """All of their shell blocks, in order, in one shell, as a reader would type them."""
+    """All of their commands, in the order of the pages, as a reader would type them.
+
+    The installation that one server grows into is the one of the other pages, too.
+    """
+    single, grown = blocks("from-one-shard.md", "sh server")
+    (free,), port = free_ports(1), _free_row(5)
+    address = f"--bind-address={HOST} --secure-port={free}"
+    with running(tmp_path, f"{single.rstrip()} {address}", "kcp is ready"):
+        before = typed(tmp_path, blocks("from-one-shard.md", "sh before"))
+    assert "configmap/greeting created" in before
+    with sharded(tmp_path, grown.rstrip(), port):
+        _has_grown(typed(tmp_path, blocks("from-one-shard.md", "sh after")))
+        _is_operated(typed(tmp_path, _of_an_installation(grown, port)))
+
+
+def _has_grown(output: str) -> None:
+    assert output.endswith("\nhi\n")
+    assert "shard-1" in output
+
+
+def _of_an_installation(started: str, port: int) -> list[str]:
+    """The pages about an installation that runs: on its ports, without the workspace it grew from."""
+    (start,) = blocks("fleet.md", "sh server")
+    assert set(start.split()) == set(started.split())
     fleet, placement = blocks("fleet.md"), blocks("placement.md")
     assert (len(fleet), len(placement)) == (6, 2)
-    port = _free_row(5)
-    lines = ("trap 'kill $(jobs -p); wait' EXIT", *fleet, *placement)
-    with sharded(tmp_path, port):
-        output = typed(tmp_path, lines, PORT=str(port))
+    return [
+        """trap 'kill $(pgrep -f -- "--shard-name=shard-2 --root-directory=$PWD/fleet"); wait' EXIT""",
+        "export KUBECONFIG=fleet/admin.kubeconfig",
+        "kubectl ws :root",
+        "kubectl delete workspace team",
+        *(one.replace("kcp sharded", f"kcp sharded --secure-port={port}") for one in fleet),
+        *placement,
+    ]
+
+
+def _is_operated(output: str) -> None:
     assert "\nshard-1\n" in output
     assert "configmap/greeting created" in output
     assert "shard-1 does not answer" in output
     assert "configmap/without-root created" in output
     assert "configmap/without-the-cache created" in output
     assert "shard-2" in output
-
-
-@contextmanager
-def single_server(directory: pathlib.Path) -> Iterator[None]:
-    """The server of the page about growth."""
-    (port,) = free_ports(1)
-    root = directory / "fleet" / "root"
-    log = directory / "single.log"
-    words = ["start", f"--root-directory={root}", f"--bind-address={HOST}", f"--secure-port={port}"]
-    with log.open("wb") as out:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "pykcp", *words], stdout=out, stderr=out, env=environment()
-        )
-    try:
-        eventually(lambda: "kcp is ready" in log.read_text(), 60)
-        yield
-    finally:
-        process.send_signal(signal.SIGINT)
-        process.wait(60)
-
-
-@pytest.mark.slow
-@needs_kubectl
-def test_growing_from_one_server(tmp_path: pathlib.Path) -> None:
-    with single_server(tmp_path):
-        assert "configmap/greeting created" in typed(
-            tmp_path, blocks("from-one-shard.md", "sh before")
-        )
-    with sharded(tmp_path, _free_row(4)):
-        output = typed(tmp_path, blocks("from-one-shard.md", "sh after"))
-    assert output.endswith("\nhi\n")
-    assert "shard-1" in output
 
 
 def test_bad_numbers_are_refused(tmp_path: pathlib.Path) -> None:
