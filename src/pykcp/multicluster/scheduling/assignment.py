@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from pykcp.multicluster.scheduling.division import NO_CAP, Share, divide, divide_sticky
+from pykcp.multicluster.scheduling.division import (
+    NO_CAP,
+    Share,
+    divide,
+    divide_evenly,
+    divide_sticky,
+)
 from pykcp.multicluster.scheduling.filters import lacking_resource, replicas_that_fit
 from pykcp.multicluster.scheduling.model import (
     AGGREGATED,
     CAPACITY,
     DIVIDED,
+    EVEN,
     SINGLE,
     WEIGHTED,
     ClusterView,
@@ -47,6 +54,9 @@ def assign(question: Question, selection: ClusterSelection) -> Chosen:
     if not total:
         kept = [name for name in among if name in stay] or among[:1]
         return Chosen(dict.fromkeys(kept, 0), dict.fromkeys(kept, "no replicas are wanted"))
+    if _is_unlimited(question, selection, total):
+        counts = divide_evenly(total, among, question.workload.uid)
+        return Chosen(counts, _reasons(question, counts, total, {}))
     shares = _shares(question, selection, among)
     counts = _sticky(question, shares, total)
     if question.caps and sum(counts.values()) < total:  # no other cluster takes them either
@@ -54,11 +64,32 @@ def assign(question: Question, selection: ClusterSelection) -> Chosen:
         counts = _sticky(question, shares, total)
     weights = {share.name: share.weight for share in shares}
     placed = {name: count for name, count in counts.items() if count}
-    reasons = {
-        name: f"{count} of {total} replicas, {question.policy.preference} with weight {weights[name]}"
+    reasons = _reasons(question, placed, total, weights)
+    return Chosen(placed, reasons, total - sum(placed.values()))
+
+
+def _is_unlimited(question: Question, selection: ClusterSelection, total: int) -> bool:
+    """Whether a new workload is divided evenly and there is room for all of it everywhere."""
+    policy, requests = question.policy, question.workload.requests
+    if question.stay or selection.anchors or policy.preference != EVEN:
+        return False
+    if policy.minimum or policy.maximum or question.caps:
+        return False
+    of_all = {name: amount * total for name, amount in requests.items()}
+    return not requests or not any(
+        lacking_resource(question.clusters[name], of_all) for name in selection.chosen
+    )
+
+
+def _reasons(
+    question: Question, placed: Mapping[str, int], total: int, weights: Mapping[str, int]
+) -> dict[str, str]:
+    """`weights`: those that are not 1."""
+    how = question.policy.preference
+    return {
+        name: f"{count} of {total} replicas, {how} with weight {weights.get(name, 1)}"
         for name, count in placed.items()
     }
-    return Chosen(placed, reasons, total - sum(placed.values()))
 
 
 def ideal(question: Question, selection: ClusterSelection) -> dict[str, int]:

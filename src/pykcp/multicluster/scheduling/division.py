@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import heapq
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -40,6 +40,12 @@ def tie_breaker(seed: str, name: str) -> int:
     return _odd_number(seed) * _odd_number(name) & _MASK
 
 
+def tie_breakers(seed: str, names: Iterable[str]) -> list[int]:
+    """The tie-breaker of each name."""
+    number = _odd_number(seed)
+    return [number * _odd_number(name) & _MASK for name in names]
+
+
 @lru_cache(maxsize=4096)  # a decision asks several times for the object and for each cluster
 def _odd_number(text: str) -> int:
     """Products of odd numbers are spread evenly over all remainders, and no two names are equal."""
@@ -59,6 +65,19 @@ def divide(total: int, shares: Sequence[Share], seed: str = "") -> dict[str, int
     if total >= _LARGE and not any(share.minimum for share in shares):
         return _fill(total, shares, _start_below(total, shares), caps, seed)
     return _fill(total, shares, lows, caps, seed)
+
+
+def divide_evenly(total: int, names: Sequence[str], seed: str = "") -> dict[str, int]:
+    """What `divide` says of shares without limits that are all alike, without those that get
+    nothing: most workloads have fewer replicas than there are clusters.
+    """
+    each, odd = divmod(total, len(names))
+    counts = dict.fromkeys(names, each) if each else {}
+    if odd:
+        order = zip(tie_breakers(seed, names), range(len(names)), strict=True)
+        for _, index in heapq.nsmallest(odd, order):
+            counts[names[index]] = each + 1
+    return counts
 
 
 def divide_sticky(total: int, shares: Sequence[Share], seed: str = "") -> dict[str, int]:

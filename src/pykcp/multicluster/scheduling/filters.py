@@ -33,33 +33,32 @@ TAINTED = "had the untolerated taint {{{taint}}}"
 
 
 def rejection(cluster: ClusterView, workload: WorkloadView, policy: Policy, now: float) -> str:
-    """Why the cluster cannot get the workload; empty if it can."""
+    """Why the cluster cannot get the workload; empty if it can. It is asked of every cluster in
+    every decision: what seldom applies is not called.
+    """
     if cluster.is_terminating:
         return TERMINATING
     if cluster.is_closed:
         return CLOSED
     if policy.required and not is_allowed(cluster, policy):
         return NO_MATCH
-    if is_draining(cluster, now):
+    if cluster.evict_after is not None and is_draining(cluster, now):
         return DRAINING
-    return (
-        separation(cluster, workload)
-        or (_untolerated(cluster, policy) if cluster.taints else "")
-        or _state(cluster)
-        or _demand(cluster, workload)
-    )
-
-
-def _state(cluster: ClusterView) -> str:
+    if workload.together is not None or workload.apart:
+        found = separation(cluster, workload)
+        if found:
+            return found
+    if cluster.taints:
+        found = _untolerated(cluster, policy)
+        if found:
+            return found
     if not cluster.is_ready:
         return NOT_READY
-    return CORDONED if cluster.unschedulable else ""
-
-
-def _demand(cluster: ClusterView, workload: WorkloadView) -> str:
+    if cluster.unschedulable:
+        return CORDONED
     if workload.type not in cluster.types:
         return NO_TYPE.format(type=workload.type)
-    lacking = lacking_resource(cluster, workload.requests)
+    lacking = lacking_resource(cluster, workload.requests) if workload.requests else ""
     return NO_ROOM.format(resource=lacking) if lacking else ""
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from operator import mul
 
-from pykcp.multicluster.scheduling.division import tie_breaker
+from pykcp.multicluster.scheduling.division import tie_breakers
 from pykcp.multicluster.scheduling.model import ClusterVerdict, ClusterView, Policy, WorkloadView
 
 WEIGHTS: Mapping[str, int] = {
@@ -26,7 +26,7 @@ def score(
     """Verdicts in the order of the clusters, with each score and the weighted sum."""
     most = max([cluster.bindings for cluster in clusters], default=0)
     names = tuple(workload.requests) or ("cpu",)
-    room = [_room(cluster, names) for cluster in clusters]
+    room = [0 if cluster.free is None else _room(cluster.free, names) for cluster in clusters]
     widest = max(room, default=0)
     wanted = sum(abs(term.weight) for term in policy.preferred)
     near = frozenset[str]().union(*workload.leaders.values())
@@ -52,15 +52,14 @@ def _affinity(cluster: ClusterView, policy: Policy, wanted: int) -> int:
     return 100 * sum(t.weight for t in policy.preferred if t.matches(cluster)) // wanted
 
 
-def _room(cluster: ClusterView, names: Sequence[str]) -> int:
+def _room(free: Mapping[str, int], names: Sequence[str]) -> int:
     """The free share of the scarcest of the resources."""
-    free = cluster.free
-    if free is None:
-        return 0
     return max(0, min([free.get(name, 0) for name in names]))
 
 
 def ranking(verdicts: Sequence[ClusterVerdict], uid: str) -> list[str]:
     """Names of clusters, the best first; equal ones in an order that differs between objects."""
-    ranked = sorted([(-v.total, tie_breaker(uid, v.cluster), v.cluster) for v in verdicts])
+    names = [verdict.cluster for verdict in verdicts]
+    totals = [-verdict.total for verdict in verdicts]
+    ranked = sorted(zip(totals, tie_breakers(uid, names), names, strict=True))
     return [name for _, _, name in ranked]

@@ -29,6 +29,8 @@ def select(
     Rules about labels come first: the best groups are taken, up to `maximum`. The rule about
     clusters then takes one cluster of each group in turn.
     """
+    if not rules:
+        return ClusterSelection(tuple(ranked))
     chosen, anchors = list(ranked), set[str]()
     grouped: list[list[str]] = [[name] for name in ranked]
     for rule in rules:

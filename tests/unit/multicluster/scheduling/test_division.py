@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pykcp.multicluster.scheduling.division import Share, divide, divide_sticky
+from pykcp.multicluster.scheduling.division import Share, divide, divide_evenly, divide_sticky
 
 CASES = {
     "even, the odd replica to one of them": (10, [1, 1, 1], [3, 3, 4]),
@@ -43,6 +43,15 @@ def test_minima_and_caps() -> None:
     }
     assert divide(2, [Share("a", minimum=3), Share("b", minimum=3)], "x") == {"a": 1, "b": 1}
     assert divide(9, [Share("a", cap=2), Share("b", cap=3)], "x") == {"a": 2, "b": 3}
+
+
+def test_shares_that_are_all_alike_are_divided_without_a_search() -> None:
+    for count in range(1, 12):
+        names = [f"c{index}" for index in range(count)]
+        for total in range(40):
+            found = divide(total, [Share(name) for name in names], f"uid-{total}")
+            wanted = {name: replicas for name, replicas in found.items() if replicas}
+            assert divide_evenly(total, names, f"uid-{total}") == wanted
 
 
 def test_sticky_division_moves_only_what_must_move() -> None:
