@@ -6,6 +6,11 @@ from typing import Any
 import pytest
 
 from pykcp.apis.kube import validation
+from pykcp.apis.kube.validation.objectmeta import (
+    is_plain,
+    name_is_subdomain,
+    validate_object_meta,
+)
 from pykcp.apis.kube.validation.rules import carry_system_metadata
 from pykcp.machinery.status import FieldError, invalid
 from pykcp.types import Object
@@ -227,3 +232,29 @@ def test_expressions_are_compiled_when_there_is_a_compiler() -> None:
         ("bad", "validation", True, 2),
         ("m", "messageExpression", True, 2),
     ]
+
+
+_OWNER = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "u"}
+_LINKS: list[tuple[Object, bool]] = [
+    ({"ownerReferences": [{**_OWNER, "controller": True}]}, True),
+    ({"ownerReferences": [_OWNER, {**_OWNER, "uid": "v"}]}, False),
+    ({"ownerReferences": [{**_OWNER, "controller": True}] * 2}, False),
+    ({"ownerReferences": [{**_OWNER, "apiVersion": "a/b/c"}]}, False),
+    ({"ownerReferences": [{**_OWNER, "apiVersion": "v1", "kind": "Event"}]}, False),
+    ({"ownerReferences": [{**_OWNER, "kind": ""}]}, False),
+    ({"ownerReferences": [{**_OWNER, "name": ""}]}, False),
+    ({"ownerReferences": [{**_OWNER, "uid": ""}]}, False),
+    ({"finalizers": ["example.io/one", "example.io/two"]}, True),
+    ({"finalizers": ["foregroundDeletion", "orphan"]}, False),
+    ({"finalizers": ["orphan"]}, False),
+    ({"finalizers": ["example.io/one", "example.io/ "]}, False),
+    ({"finalizers": ["unqualified"]}, False),
+]
+
+
+@pytest.mark.parametrize(("links", "expected"), _LINKS)
+def test_metadata_that_are_plain_have_no_errors(links: Object, expected: bool) -> None:
+    found = {**META, **links}
+    assert is_plain(found, True) is expected
+    errors = validate_object_meta(found, True, name_is_subdomain, kube_finalizers=True)
+    assert not (expected and errors)

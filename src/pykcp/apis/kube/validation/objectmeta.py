@@ -115,13 +115,21 @@ def is_plain(metadata: Mapping[str, Any], namespaced: bool) -> bool:
         return False
     if metadata.get("generateName") or names.dns1123_subdomain(metadata.get("name") or ""):
         return False
-    if metadata.get("ownerReferences") or metadata.get("finalizers"):
-        return False
-    if (metadata.get("generation") or 0) < 0:
+    if (metadata.get("generation") or 0) < 0 or not _has_plain_links(metadata):
         return False
     return _has_plain_maps(metadata) and all(
         map(_is_plain_entry, metadata.get("managedFields", ()))
     )
+
+
+def _has_plain_links(metadata: Mapping[str, Any]) -> bool:
+    """At most one owner, and finalizers with a domain: as controllers write them."""
+    owners, finalizers = metadata.get("ownerReferences"), metadata.get("finalizers")
+    if owners and (len(owners) > 1 or _one_owner_errors(owners[0], "")):
+        return False
+    if not finalizers:
+        return True
+    return not any("/" not in one or _key_problems(one) for one in finalizers)
 
 
 def _has_plain_maps(metadata: Mapping[str, Any]) -> bool:
