@@ -139,7 +139,7 @@ def real_cluster(name: str, folder: pathlib.Path) -> Iterator[PhysicalCluster]:
     with ExitStack() as stack:
         stack.enter_context(_running(home, "etcd", _etcd_words(home, store, peer)))
         stack.enter_context(_running(home, "kube-apiserver", _apiserver_words(files, store, port)))
-        eventually(lambda: _is_ready(client), 90)
+        eventually(lambda: _is_ready(client), 180)  # on a busy machine
         words = _manager_words(home, kubeconfig)
         stack.enter_context(_running(home, "kube-controller-manager", words))
         stack.callback(client.close)
