@@ -24,6 +24,16 @@ LEASES = GroupVersionResource("coordination.k8s.io", "v1", "leases")
 LEASE_NAMESPACE = "default"
 _AGAIN = 1.0
 """Seconds between two attempts to get the lease, at most."""
+_MARGIN = 0.01
+
+
+def pause_before_attempt(left: float, lasts: float) -> float:
+    """Seconds until the lease is tried again: soon, and when another holder's has run out.
+
+    `left`: until then; `lasts`: how long a lease lasts.
+    """
+    again = min(_AGAIN, lasts / 5)
+    return min(again, left + _MARGIN) if left > 0 else again
 
 
 class SyncerLease:
@@ -45,13 +55,16 @@ class SyncerLease:
         self._seconds, self._clock = seconds, clock
         self._seen: tuple[str, str] = ("", "")
         self._seen_at = 0.0
+        self._free_at = 0.0
+        """When the lease of another holder runs out, as far as it was seen."""
         self.holder = ""
 
     async def run(self, body: Callable[[], Awaitable[None]]) -> None:
         """Run the body while the lease is held; wait while another process holds it."""
         while True:
             if not await self._try_or_log():
-                await asyncio.sleep(min(_AGAIN, self._seconds / 5))
+                left = self._free_at - self._clock()
+                await asyncio.sleep(pause_before_attempt(left, self._seconds))
                 continue
             _log.info("%s holds the lease %s", self._identity, self._name)
             task = spawn(_run(body), "syncer/leading")
@@ -126,7 +139,8 @@ class SyncerLease:
         if seen != self._seen:
             self._seen, self._seen_at = seen, self._clock()
         lasts = float(spec.get("leaseDurationSeconds") or self._seconds)
-        return self._clock() - self._seen_at > min(lasts, max(self._seconds, 1.0))
+        self._free_at = self._seen_at + min(lasts, max(self._seconds, 1.0))
+        return self._clock() > self._free_at
 
     def _claim(self) -> Object:
         return {

@@ -243,6 +243,8 @@ def test_a_connection_that_went_silent_is_noticed(setup: Setup) -> None:
 
 
 POINTS = 50
+CLEAN_AFTER = 15.0
+"""Seconds from the restart of what was killed."""
 
 
 @pytest.mark.slow
@@ -252,13 +254,32 @@ def test_kills_at_random_points_leave_nothing_behind(tmp_path: pathlib.Path) -> 
     with server() as hub, own_cluster("east", tmp_path) as physical:
         setup = make_setup(hub, physical, tmp_path)
         assert physical.process is not None
-        syncer = setup.syncer(flags=QUICK)
+        syncer = setup.syncer(flags=QUICK)  # so that most kills find it at work
         victims = (hub, syncer, physical.process)
         with running(syncer), WorkloadController(physical.client):
-            for _ in kills(setup.workspace, "east", victims, POINTS, seed=4):
+            killing = kills(setup.workspace, "east", victims, POINTS, seed=4)
+            for point, _ in enumerate(killing, 1):
                 physical.client.drop()
-            # 15 seconds on a machine of its own; bench/multicluster.py measures it.
-            eventually(lambda: not checker(setup).problems(), 30)
+                if point % 10 == 0:
+                    eventually(lambda: not checker(setup).problems(), CLEAN_AFTER)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_kills_of_a_syncer_with_its_own_times(tmp_path: pathlib.Path) -> None:
+    """F12: the lease of a syncer that was killed has to run out first."""
+    with server() as hub, own_cluster("east", tmp_path) as physical:
+        setup = make_setup(hub, physical, tmp_path)
+        assert physical.process is not None
+        syncer = setup.syncer(flags=())
+        with running(syncer), WorkloadController(physical.client):
+            victims = (hub, syncer, physical.process)
+            killed = []
+            for victim in kills(setup.workspace, "east", victims, 5, seed=6):
+                physical.client.drop()
+                eventually(lambda: not checker(setup).problems(), CLEAN_AFTER)
+                killed.append(victim)
+            assert all(victim in killed for victim in victims)
 
 
 # --- helpers
