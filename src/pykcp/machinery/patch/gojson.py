@@ -131,6 +131,24 @@ def type_word(value: JSON) -> str:
     return "null"
 
 
+def may_have_duplicates(raw: bytes, value: JSON) -> bool:
+    """Whether the text can have repeated keys; False is certain, True is not.
+
+    Each key has its colon. Written out again, the value has those of the distinct keys and
+    as many in strings as the text (as long as none is written as an escape).
+    """
+    try:
+        written = orjson.dumps(value)
+    except TypeError:  # nested too deeply to be written, which is looked into later
+        return True
+    return raw.count(b":") != written.count(b":") or (b"\\" in raw and b"\\u" in raw)
+
+
+def duplicates_of(body: bytes, value: JSON) -> list[str]:
+    """`duplicate_fields` of a body whose value is at hand: most have none, which is soon seen."""
+    return duplicate_fields(body) if may_have_duplicates(body, value) else []
+
+
 def duplicate_fields(body: bytes, select: Callable[[Any], Any] = lambda it: it) -> list[str]:
     """The paths of keys given more than once, in order, as strict decoding names them.
 

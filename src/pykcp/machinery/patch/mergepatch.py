@@ -30,7 +30,7 @@ def decode(body: bytes, *, strict: bool) -> tuple[JSON, list[str]]:
             f"error decoding patch: json: cannot unmarshal {gojson.type_word(patch)} "
             "into Go value of type map[string]interface {}"
         )
-    return patch, gojson.duplicate_fields(body)
+    return patch, gojson.duplicates_of(body, patch)
 
 
 def apply(document: Object, patch: JSON) -> JSON:

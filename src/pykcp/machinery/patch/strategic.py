@@ -56,7 +56,7 @@ def decode(body: bytes, *, strict: bool) -> tuple[Object, list[str]]:
             f"json: cannot unmarshal {gojson.type_word(patch)} "
             "into Go value of type map[string]interface {}"
         )
-    return patch, gojson.duplicate_fields(body) if strict else []
+    return patch, gojson.duplicates_of(body, patch) if strict else []
 
 
 def apply(schema: Schema, document: Object, patch: Object) -> Object:

@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from pykcp.caching import BoundedCache
+from pykcp.machinery.patch.gojson import may_have_duplicates
 from pykcp.machinery.schema import diagnose
 from pykcp.machinery.schema.decode import DecodeError, TypedDecoder, decoder_for
 from pykcp.machinery.schema.defaulting import (
@@ -126,7 +127,7 @@ class CustomType:
     def _decode(
         self, value: Object, problems: list[str], raw: bytes | None, keeps_nulls: bool
     ) -> Object:
-        is_odd = raw is not None and diagnose.may_have_duplicates(raw, value)
+        is_odd = raw is not None and may_have_duplicates(raw, value)
         if is_odd and raw is not None:
             problems += diagnose.duplicate_fields(raw)
         self._decode_metadata(value, problems)

@@ -18,6 +18,7 @@ from base64 import b64encode
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+from pykcp.machinery.patch.gojson import may_have_duplicates
 from pykcp.machinery.quantity import QuantityError, canonical
 from pykcp.machinery.schema import diagnose
 from pykcp.machinery.schema.goscalars import (
@@ -87,7 +88,7 @@ class TypedDecoder:
             return self._decode_slowly(value, raw, None, problems)
         except (TypeMismatch, GoScalarError, QuantityError):
             raise diagnose.type_error(self.schema, value, raw) from None
-        has_duplicates = raw is not None and diagnose.may_have_duplicates(raw, value)
+        has_duplicates = raw is not None and may_have_duplicates(raw, value)
         if not marks and not has_duplicates:
             decoded: Object = out
             return decoded

@@ -59,19 +59,6 @@ def document(value: JSON, raw: bytes | None) -> Any:
     )
 
 
-def may_have_duplicates(raw: bytes, value: JSON) -> bool:
-    """Whether the text can have repeated keys; False is certain, True is not.
-
-    Each key has its colon. Written out again, the value has those of the distinct keys and
-    as many in strings as the text (as long as none is written as an escape).
-    """
-    try:
-        written = orjson.dumps(value)
-    except TypeError:  # nested too deeply to be written, which is looked into later
-        return True
-    return raw.count(b":") != written.count(b":") or (b"\\" in raw and b"\\u" in raw)
-
-
 def refuse_depth(value: JSON) -> None:
     """DecodeError for what is nested too deeply to be stored. Go's own limit is higher."""
     try:

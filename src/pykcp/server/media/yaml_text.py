@@ -18,7 +18,6 @@ from typing import Any
 import orjson
 
 from pykcp.machinery.patch import gojson
-from pykcp.machinery.schema import diagnose
 
 MAX_DEPTH = gojson.MAX_NESTING
 _MAX_ALIASED = 400_000
@@ -72,7 +71,7 @@ def _is_json_without_duplicates(body: bytes) -> bool:
     if body[:1] != b"{":
         return False
     try:
-        return not diagnose.may_have_duplicates(body, orjson.loads(body))
+        return not gojson.may_have_duplicates(body, orjson.loads(body))
     except orjson.JSONDecodeError:
         return False
 
