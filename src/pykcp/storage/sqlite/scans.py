@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from functools import lru_cache
+from operator import itemgetter
 from time import perf_counter
 from typing import Any
 
@@ -211,19 +212,22 @@ async def scan(
         for batch in rows:
             missing = wanted - len(values)
             if wanted and len(batch) >= missing:
-                values.extend([row[1] for row in batch[: missing - 1]])
+                values.extend(map(_VALUE, batch[: missing - 1]))
                 return values, batch[missing - 2][0] if missing > 1 else last
             if batch:
-                values.extend([row[1] for row in batch])
+                found = list(map(_VALUE, batch))
+                values += found
                 last = batch[-1][0]
                 if room:
-                    room -= sum([len(row[1]) for row in batch])
+                    room -= sum(map(len, found))
                     if room <= 0:
                         return values, last
             if slices.is_over():
                 await slices.rest()
     return values, ""
 
+
+_VALUE = itemgetter(1)
 
 Found = list[tuple[str, bytes]]
 Row = tuple[Any, ...]
