@@ -32,7 +32,9 @@ from pykcp.wire.settings import TLSSettings
 _log = logging.getLogger(__name__)
 
 _RECORD = 16384
-_SMALL_RECORD = 512
+_SMALL_RECORD = 448
+"""With the head of a bytes object it fits into the small blocks of Python's allocator, which are
+quicker to get than memory of malloc."""
 _CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
 """For TLS 1.2: the suites allowed by HTTP/2 (RFC 9113, appendix A); all of TLS 1.3 are allowed."""
 

@@ -141,7 +141,8 @@ class SendQueue:
         size = len(data)
         room = before = min(self.window, self.room) if size <= self.peer_max_frame else 0
         prefix = _pack_header(size << 8, 0, 0)[:5]
-        out, waiting = self.out, []
+        sent: list[bytes] = []
+        waiting = []
         for stream in streams:
             if (
                 size <= room
@@ -151,9 +152,13 @@ class SendQueue:
             ):
                 stream.window -= size
                 room -= size
-                out += (prefix, stream.octets, data)
+                sent.append(stream.octets)
             else:
                 waiting.append(stream)
+        if sent:  # frames that differ only in the stream: one join instead of three parts for each
+            sent[0] = prefix + sent[0]
+            sent[-1] += data
+            self.out.append((data + prefix).join(sent))
         self.window -= before - room
         self.room -= before - room
         return self._hold_back(waiting, data) if waiting else 0
