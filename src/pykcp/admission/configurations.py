@@ -90,7 +90,7 @@ class Configurations:
         )
         self._changes = 0
         self._loading: dict[tuple[str, int], asyncio.Task[AdmissionHooks]] = {}
-        store.listen(self._follow)
+        store.listen(self._follow, (_PREFIX,))
         if replica is not None:
             replica.listen(self._on_published)
 

@@ -81,7 +81,7 @@ class PathIndex:
         """By the Workspace's key."""
         self._walks: dict[str, ResolvedStep] = {}
         """By whole paths, as long as every step of all of them is as it was."""
-        store.listen(self._follow)
+        store.listen(self._follow, (_PREFIX,))
 
     def _follow(self, events: Sequence[Event]) -> None:
         for event in events:

@@ -156,8 +156,13 @@ class StoreReader(Protocol):
     def lookup(self, index: str, *, after: str = "", limit: int = 0) -> Keys:
         """Keys whose current value carries this index entry, in order."""
 
-    def listen(self, callback: Callable[[Sequence[Event]], None]) -> Callable[[], None]:
-        """Be called with every committed batch, in order; returns how to stop."""
+    def listen(
+        self, callback: Callable[[Sequence[Event]], None], prefixes: Sequence[str] = ()
+    ) -> Callable[[], None]:
+        """Be called with every committed batch, in order; returns how to stop.
+
+        `prefixes`: batches without any key that begins with one of these may be left out.
+        """
 
     async def history(self, prefix: str, after: int, until: int, limit: int) -> Sequence[Event]:
         """Events with after < revision <= until, oldest first, at most `limit` matching ones.

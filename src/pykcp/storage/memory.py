@@ -208,8 +208,10 @@ class MemoryStore:
     async def tidy(self, part: str) -> None:
         """Nothing is left."""
 
-    def listen(self, callback: Callable[[Sequence[Event]], None]) -> Callable[[], None]:
-        return self._listeners.add(callback)
+    def listen(
+        self, callback: Callable[[Sequence[Event]], None], prefixes: Sequence[str] = ()
+    ) -> Callable[[], None]:
+        return self._listeners.add(callback, prefixes)
 
     async def history(self, prefix: str, after: int, until: int, limit: int) -> Sequence[Event]:
         if after < self.compacted:

@@ -213,3 +213,29 @@ def test_listener_may_stop_itself() -> None:
     listeners.tell([event(1)])
     listeners.tell([event(2)])
     assert heard == ["first", "second", "second"]
+
+
+def test_listeners_of_prefixes_are_not_told_of_batches_of_another_resource() -> None:
+    listeners = Listeners()
+    heard: list[str] = []
+
+    def hear(who: str, *prefixes: str) -> None:
+        listeners.add(lambda events: heard.append(f"{who} {len(events)}"), prefixes)
+
+    def tell(*keys: str) -> list[str]:
+        heard.clear()
+        listeners.tell([Event(1, key, b"", "", "", True, False) for key in keys])
+        return [*heard]
+
+    hear("all")
+    hear("maps", "core/configmaps/")
+    hear("group", "rbac.authorization.k8s.io/")
+    hear("one", "core/configmaps/root/", "core/secrets/")
+    assert tell("core/configmaps/a/n/x", "core/configmaps/b/n/x") == ["all 2", "maps 2", "one 2"]
+    assert tell("rbac.authorization.k8s.io/roles/a/n/x") == ["all 1", "group 1"]
+    assert tell("core/configmapsets/a/n/x") == ["all 1"]
+    assert tell("core/pods/a/n/x", "core/secrets/a/n/x") == ["all 2", "maps 2", "group 2", "one 2"]
+    assert tell("key") == ["all 1", "maps 1", "group 1", "one 1"]
+    assert tell() == []
+    hear("late", "core/pods/")
+    assert tell("core/pods/a/n/x") == ["all 1", "late 1"]

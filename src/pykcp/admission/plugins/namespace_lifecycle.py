@@ -32,7 +32,7 @@ class NamespaceLifecycle:
     def __init__(self, store: StoreReader) -> None:
         self._store = store
         self._active: set[str] = set()
-        store.listen(self._follow)
+        store.listen(self._follow, (_NAMESPACES,))
 
     def _follow(self, events: Sequence[Event]) -> None:
         for event in events:

@@ -103,7 +103,7 @@ class Quotas:
         """By `<cluster>/<namespace>`: its quotas, and those of them that count more than it."""
         self._changes = 0
         self._turns: dict[str, _Turn] = {}
-        store.listen(self._follow)
+        store.listen(self._follow, (PREFIX,))
 
     def _follow(self, events: Sequence[Event]) -> None:
         for event in events:

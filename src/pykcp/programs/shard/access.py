@@ -73,7 +73,7 @@ class AccessObjects:
                     if resource in WATCHED:
                         roles.invalidate(split_key(event.key).cluster, resource)
 
-        self._store.listen(changed)
+        self._store.listen(changed, [f"{group}/" for group in _GROUPS])
         self._replica.listen(changed_on_other_shard)
 
 

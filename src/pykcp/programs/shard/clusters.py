@@ -87,7 +87,7 @@ class ShardClusters:
         self.known: dict[str, bool] = {}
         """Names that exist, and whether they are inactive."""
         self.moves = moves
-        store.listen(self._follow)
+        store.listen(self._follow, (_PREFIX,))
         hub.refuse_when(self._is_closed)
 
     def _is_closed(self, prefix: str) -> bool:

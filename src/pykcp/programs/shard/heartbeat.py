@@ -31,7 +31,7 @@ class Heartbeat:
     ) -> None:
         self._store, self._client, self._shard, self._clock = store, client, shard, clock
         self._count: int | None = None
-        store.listen(self._follow)
+        store.listen(self._follow, (_PREFIX,))
 
     def _follow(self, events: Sequence[Event]) -> None:
         if self._count is None:

@@ -45,7 +45,7 @@ class PermissionCeiling:
         self._roles, self._bound, self._lookup = roles, bound, lookup
         self._limiting: set[str] = set()
         """Logical clusters whose roles limited users in other clusters."""
-        store.listen(self._follow)
+        store.listen(self._follow, (_BINDINGS, _RBAC, _EXPORTS))
         if lookup.replica is not None:
             lookup.replica.listen(self._on_published)
 

@@ -54,7 +54,7 @@ class AcceptedClaims:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._known: BoundedCache[str, _Cluster] = BoundedCache("accepted-claims", _KEEP_CLUSTERS)
-        store.listen(self._follow)
+        store.listen(self._follow, (_BINDINGS,))
 
     def _follow(self, events: Sequence[Event]) -> None:
         for event in events:

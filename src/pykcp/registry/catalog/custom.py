@@ -91,7 +91,7 @@ class CustomResources:
         """Definitions by content, whichever clusters have them."""
         self._schemas = SchemaStore(shared_type)
         self._changes = 0
-        store.listen(self._follow)
+        store.listen(self._follow, (_PREFIX,))
 
     def _follow(self, events: Sequence[Event]) -> None:
         for event in events:

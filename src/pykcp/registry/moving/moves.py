@@ -36,7 +36,7 @@ class ClusterMoves:
                 entry = store.get(key)
                 if entry is not None:
                     self._note(key, entry.value)
-        store.listen(self._follow)
+        store.listen(self._follow, (DEPARTED, ARRIVING))
 
     def __bool__(self) -> bool:
         return bool(self.departed or self.arriving)

@@ -21,7 +21,7 @@ class WorkspacePaths:
     def __init__(self, store: StoreReader) -> None:
         self._store = store
         self._known: BoundedCache[str, str] = BoundedCache("workspace-paths", _MANY)
-        store.listen(self._follow)
+        store.listen(self._follow, (_PREFIX,))
 
     def of(self, cluster: str) -> str:
         """Empty if the cluster is not here or has no path."""

@@ -211,8 +211,10 @@ class EncryptedStore:
     def _open_events(self, events: Sequence[Event]) -> Iterable[Event]:
         return [self._opening.event(event) for event in events]
 
-    def listen(self, callback: Callable[[Sequence[Event]], None]) -> Callable[[], None]:
-        return self._listeners.add(callback)
+    def listen(
+        self, callback: Callable[[Sequence[Event]], None], prefixes: Sequence[str] = ()
+    ) -> Callable[[], None]:
+        return self._listeners.add(callback, prefixes)
 
     def _deliver(self, events: Sequence[Event]) -> None:
         opened: list[Event] = []

@@ -127,8 +127,10 @@ class ReadingHalf:
         finally:
             self._readers.give(connection)
 
-    def listen(self, callback: Callable[[Sequence[Event]], None]) -> Callable[[], None]:
-        return self._listeners.add(callback)
+    def listen(
+        self, callback: Callable[[Sequence[Event]], None], prefixes: Sequence[str] = ()
+    ) -> Callable[[], None]:
+        return self._listeners.add(callback, prefixes)
 
     async def history(self, prefix: str, after: int, until: int, limit: int) -> Sequence[Event]:
         events: list[Event] = []

@@ -12,7 +12,7 @@ from pykcp.registry.lookup import ObjectLookup
 from pykcp.registry.stored import Event
 from pykcp.types import Object
 
-_PREFIX = kind_prefix(API_BINDINGS)
+BINDINGS = kind_prefix(API_BINDINGS)
 _KEEP = 8192
 _MISSING = object()
 
@@ -55,7 +55,7 @@ class Grants:
 
     def follow(self, events: Sequence[Event]) -> None:
         for event in events:
-            if event.key.startswith(_PREFIX):
+            if event.key.startswith(BINDINGS):
                 self._known.pop(split_key(event.key).cluster)
 
     def of(self, consumer: str, export_cluster: str, export: str) -> ClaimGrant | None:

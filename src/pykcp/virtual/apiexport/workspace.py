@@ -17,7 +17,7 @@ from pykcp.machinery.resources import (
 from pykcp.registry.keys import kind_prefix, split_key
 from pykcp.registry.stored import Event, StoreReader
 from pykcp.virtual.apiexport.access import ExportViewAccess
-from pykcp.virtual.apiexport.grants import Grants
+from pykcp.virtual.apiexport.grants import BINDINGS, Grants
 from pykcp.virtual.apiexport.surface import Surface, ViewKinds
 from pykcp.virtual.apiexport.view import ExportView, Watches
 from pykcp.virtual.framework import Visit, split_clusters, split_head
@@ -43,7 +43,7 @@ class ApiExportWorkspace:
         self._watches: dict[ExportKey, Watches] = {}
         """Of exports whose watches must be looked at when they change."""
         self._loop = asyncio.get_running_loop()
-        store.listen(self._follow)
+        store.listen(self._follow, (BINDINGS, _EXPORTS, _SCHEMAS, _BOUND))
 
     def follow_cache(self, store: StoreReader, own_shard: str) -> None:
         """Other shards' exports and schemas come through the cache."""
@@ -55,7 +55,7 @@ class ApiExportWorkspace:
                     if shard != own_shard:
                         self._changed(event.key, cluster)
 
-        store.listen(follow)
+        store.listen(follow, (_EXPORTS, _SCHEMAS))
 
     def visit(self, path: str) -> Visit | None:
         head = split_head(path, 2)

@@ -36,7 +36,7 @@ class _Lookup:
 
 
 class _Nothing:
-    def listen(self, _: Any) -> None:
+    def listen(self, *_: Any) -> None:
         return
 
     def touch(self, _: str) -> None:

@@ -35,7 +35,7 @@ class LogicalClusterLimit:
         self._pending: set[str] = set()
         """Keys on their way into the store."""
         self._lock = asyncio.Lock()
-        store.listen(self._follow)
+        store.listen(self._follow, (_PREFIX,))
 
     def wants(self, request: AdmissionRequest) -> bool:
         return request.operation == "CREATE" and not is_system(request.context.cluster)

@@ -58,7 +58,7 @@ class ProtectedWorkspaces:
         """By key: the logical clusters that it is in, the nearest first."""
         self._below: dict[str, set[str]] = {}
         """By logical cluster: the keys in it, however deep."""
-        store.listen(self._follow)
+        store.listen(self._follow, (_PREFIX,))
 
     def _follow(self, events: Sequence[Event]) -> None:
         for event in events:
