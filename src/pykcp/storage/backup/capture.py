@@ -5,6 +5,10 @@ a server is never kept from resetting its write-ahead log. Rows of the log do no
 ones are always behind those that were read; so the last transaction, which finds fewer rows than
 it asked for, completes a state that existed.
 
+After each transaction it rests for longer than that took. A lower priority alone does not help
+where the scheduler shares CPU time between sessions or control groups first, and the backup is
+the only one in its own.
+
 There are two exceptions. Compaction removes rows: if it went beyond where this segment began,
 deletions may be missing, and the segment lists all keys that exist. And a logical cluster that
 was adopted from another shard has older revisions: its rows are all taken.
@@ -15,7 +19,7 @@ from __future__ import annotations
 import pathlib
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from typing import NamedTuple
 
@@ -24,7 +28,12 @@ from pykcp.storage.backup.segments import LogRow, SegmentWriter
 from pykcp.storage.keys import end_of_prefix
 from pykcp.storage.sqlite import files, incoming, scans
 
-_ROWS = 2000
+ROWS = 500
+"""Of one transaction: about 10 ms."""
+_REST = 3.0
+"""A quarter of the CPU time of one core is used at most, and less where others need it as well."""
+_LONGEST_REST = 0.25
+"""Seconds. The machine may have been suspended, or is busy: the backup has to end some time."""
 _SELECT = (
     "SELECT l.seq, l.key, l.flags, l.terms, c.indexes, l.value FROM log l"
     " LEFT JOIN current c ON c.key = l.key AND c.seq = l.seq"
@@ -73,24 +82,30 @@ class Source:
     def newest(self) -> int:
         return self._connection.execute(scans.NEWEST).fetchone()[0] or 0
 
-    def capture(self, since: int, writer: SegmentWriter) -> Captured:
+    def capture(
+        self, since: int, writer: SegmentWriter, rest: Callable[[float], None] = time.sleep
+    ) -> Captured:
         """Write everything after a revision (0: all there is). Raises StoreError."""
         try:
-            return self._capture(since, writer)
+            return self._capture(since, writer, rest)
         except sqlite3.Error as error:
             raise files.translate(error, self._path) from error
 
-    def _capture(self, since: int, writer: SegmentWriter) -> Captured:
-        last = since
+    def _capture(
+        self, since: int, writer: SegmentWriter, rest: Callable[[float], None]
+    ) -> Captured:
+        last, newest = since, self.newest
         base = since or files.read_meta(self._connection, "compacted")
         while True:
-            moment = time.time()
+            moment, began = time.time(), time.perf_counter()
             with self._snapshot() as connection:
-                rows = [LogRow(*row) for row in connection.execute(_LOG, (last, _ROWS))]
+                rows = [LogRow(*row) for row in connection.execute(_LOG, (last, ROWS))]
                 writer.add_rows(rows)
                 last = rows[-1].revision if rows else last
-                if len(rows) < _ROWS:
+                if len(rows) < ROWS:
                     return self._complete(connection, base, last, moment, writer)
+            if last < newest:  # what is written meanwhile is caught up with, without rests
+                rest(min(_REST * (time.perf_counter() - began), _LONGEST_REST))
 
     def _complete(
         self,

@@ -6,10 +6,11 @@ import io
 import pathlib
 import random
 import sqlite3
+from contextlib import closing
 
 import pytest
 
-from pykcp.storage.backup.capture import Captured, opened
+from pykcp.storage.backup.capture import ROWS, Captured, opened
 from pykcp.storage.backup.manifest import BackupError
 from pykcp.storage.backup.rebuild import SPARE_REVISIONS, Rebuilt, raised, rebuild
 from pykcp.storage.backup.segments import LogRow, SegmentWriter, read_segment
@@ -142,6 +143,36 @@ async def test_a_restored_store_is_ahead_of_the_lost_one(tmp_path: pathlib.Path)
     revision = (await store.write([PutKey("g/r/c//b", Value(b"<", b">"))]))[0]
     assert revision > made.revision
     await store.stop()
+
+
+async def test_rests_between_reads(tmp_path: pathlib.Path) -> None:
+    """Servers of the machine come first; but what is written in rests does not prolong them."""
+    saved, rests = Saved(tmp_path), list[float]()
+    await saved.store.start()
+    await _fill(saved.store, 2 * ROWS + 1)
+    other = sqlite3.connect(saved.path)
+    with opened(saved.path) as source, closing(other):
+        newest = source.newest
+
+        def rest(seconds: float) -> None:
+            rests.append(seconds)
+            for row in range(2 * ROWS):  # faster than they are read
+                seq = newest + len(rests) * 2 * ROWS + row
+                other.execute("INSERT INTO log VALUES (?, ?, 0, 0, '', x'7b7d')", (seq, f"k{seq}"))
+            other.commit()
+
+        writer = SegmentWriter(tmp_path / "segment")
+        captured = source.capture(0, writer, rest)
+        assert captured.until == source.newest > newest
+    writer.discard()
+    await saved.store.stop()
+    assert len(rests) == 2
+    assert all(0 < seconds <= 0.25 for seconds in rests)
+
+
+async def _fill(store: SQLiteStore, count: int) -> None:
+    for number in range(count):
+        await store.write([PutKey(f"g/r/c//n{number}", Value(b"<", b">"))])
 
 
 async def test_a_cluster_that_came_from_another_shard(tmp_path: pathlib.Path) -> None:
