@@ -6,6 +6,9 @@ not in memory, and are there after a restart while the cache server is away.
 Objects that are missing when the server is read again are removed only if the part of their shard
 is complete there (`part_marks`): a cache server that lost its data is filled again by the shards.
 The own shard's part is removed at once, since this shard is the one that fills it again.
+
+The mark that the copies of a ClusterCachedResource are complete (`copy_marks`) is written here
+when they have all been read.
 """
 
 from __future__ import annotations
@@ -20,16 +23,20 @@ from pykcp.aio.owner import TaskOwner
 from pykcp.aio.slices import Slices
 from pykcp.cache import part_marks
 from pykcp.cache.kinds import SHARD_ANNOTATION, make_cached, served_definitions
-from pykcp.cache.part_marks import CACHED_OBJECTS
 from pykcp.cache.remote import CacheFollower, CacheServerClient, Reconnection
 from pykcp.cache.requested import RequestedFollowers, Run
-from pykcp.cache.scopes import join, split
+from pykcp.cache.scopes import ObjectLocation, join, split
 from pykcp.cache.server import Cache
 from pykcp.cache.synthesized import RequestedResource
 from pykcp.clients.errors import SendFailed
 from pykcp.clients.interface import Change
+from pykcp.controllers.cache.copy_marks import copies_of
 from pykcp.machinery.kcp.clusters import WILDCARD
-from pykcp.machinery.resources import CLUSTER_CACHED_RESOURCES, GroupVersionResource
+from pykcp.machinery.resources import (
+    CACHED_OBJECTS,
+    CLUSTER_CACHED_RESOURCES,
+    GroupVersionResource,
+)
 from pykcp.machinery.status import StatusError
 from pykcp.registry.codec import CLUSTER_ANNOTATION, decode
 from pykcp.registry.keys import SHARD_END, object_key, resource_prefix, split_key
@@ -55,6 +62,8 @@ class CacheMirror:
         self._requested_followers = RequestedFollowers(
             "cache-mirror-requested", cache.store, self._requested, self._forget
         )
+        self.early_marks: dict[str, dict[str, MirroredObject]] = {}
+        """Marks of copies that have not been read yet: by the prefix of the copies, then by key."""
         self._sweeps: set[str] = set()
         """Shards whose parts have become complete, and may hold less than is kept here."""
         self._sweep_due = asyncio.Event()
@@ -112,13 +121,15 @@ class CacheMirror:
     def _changed(self, events: Sequence[Event]) -> None:
         for event in events:
             if event.key.startswith(_MARKS):
-                self._mark_changed(split(split_key(event.key).cluster).shard, event)
+                self._mark_changed(split(split_key(event.key).cluster), event)
             elif event.key.startswith(_REQUESTS):
                 self._requested_followers.changed.set()
 
-    def _mark_changed(self, shard: str, event: Event) -> None:
-        if shard != self.own_shard:
-            self._sweeps.add(shard)
+    def _mark_changed(self, place: ObjectLocation, event: Event) -> None:
+        if place.cluster != part_marks.CLUSTER:
+            return  # that of copies
+        if place.shard != self.own_shard:
+            self._sweeps.add(place.shard)
             self._sweep_due.set()
         elif event.deleted:
             self.returned()  # the server has lost it, and the rest of this shard's part with it
@@ -155,6 +166,16 @@ class CacheMirror:
 
     # --- resources that ClusterCachedResources ask for
 
+    def is_read(self, prefix: str) -> bool:
+        """Whether all objects of a resource have been read at least once."""
+        follower = self._kinds.get(prefix)
+        return follower is not None and follower.held.is_read
+
+    async def write_early_marks(self, prefix: str) -> None:
+        marks = self.early_marks.pop(prefix, None)
+        if marks:
+            await self._kinds[_MARKS].held.write(marks)
+
     def _requested(self, one: RequestedResource) -> Run:
         version = one.versions[0]
         kind = GroupVersionResource(one.group, version, f"{one.plural}:{one.identity}")
@@ -181,6 +202,7 @@ class MirroredCopies:
         self._pending: list[tuple[bytes, bool]] = []
         self._unseen: set[str] | None = None
         self._is_replaced = False
+        self.is_read = False
         self._lock = asyncio.Lock()
         """One write at a time: each is compared with what is stored."""
 
@@ -210,13 +232,18 @@ class MirroredCopies:
                 self._take(objects, orjson.loads(value), is_gone=is_gone)
                 if slices.is_over():
                     await slices.next()
-            async with self._lock:
-                await self._writer.write(objects)
+            await self.write(objects)
         if self._is_replaced:
             self._is_replaced = False
             unseen, self._unseen = self._unseen or set(), None
             for shard in sorted({split(split_key(key).cluster).shard for key in unseen}):
                 await self.remove_missing(shard)
+            self.is_read = True
+            await self._mirror.write_early_marks(self.prefix)
+
+    async def write(self, objects: dict[str, MirroredObject]) -> None:
+        async with self._lock:
+            await self._writer.write(objects)
 
     def _take(self, objects: dict[str, MirroredObject], obj: Object, *, is_gone: bool) -> None:
         metadata = obj["metadata"]
@@ -231,7 +258,21 @@ class MirroredCopies:
         if self._is_outdated(shard, obj, is_gone=is_gone):
             return
         objects.pop(key, None)
-        objects[key] = MirroredObject(place, None if is_gone else obj)
+        taken = MirroredObject(place, None if is_gone else obj)
+        if self.prefix != _MARKS or not self._is_early(key, obj, taken):
+            objects[key] = taken
+
+    def _is_early(self, key: str, obj: Object, taken: MirroredObject) -> bool:
+        """Whether it is the mark of copies that are not here yet; it is kept for then."""
+        copies = f"{copies_of(obj)}/"
+        if copies == "/":
+            return False
+        waiting = self._mirror.early_marks.setdefault(copies, {})
+        waiting.pop(key, None)
+        if taken.obj is None or self._mirror.is_read(copies):
+            return False
+        waiting[key] = taken
+        return True
 
     def _is_outdated(self, shard: str, obj: Object, *, is_gone: bool) -> bool:
         """Whether it is an older mark than the one that is known: that of an old state."""

@@ -13,16 +13,16 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from pykcp.machinery.resources import GroupVersionResource
+from pykcp.machinery.resources import CACHED_OBJECTS
 from pykcp.types import Object
 
-CACHED_OBJECTS = GroupVersionResource("cache.kcp.io", "v1alpha1", "cachedobjects")
 CLUSTER = "system:cache"
 NAME = "part"
 _SESSION = "internal.kcp.io/part-session"
 _REVISION = "internal.kcp.io/part-revision"
 _COMPLETE = "internal.kcp.io/part-complete"
 _HOPS = "internal.kcp.io/part-hops"
+_MARKS_COPIES = "internal.kcp.io/part-marks-copies"
 
 
 class PartMark(NamedTuple):
@@ -33,6 +33,8 @@ class PartMark(NamedTuple):
     is_complete: bool = False
     hops: int = 0
     """How many cache servers it has passed on the way here."""
+    marks_copies: bool = False
+    """Whether its shard also marks the copies of ClusterCachedResources (`copy_marks`)."""
 
 
 def mark_object(mark: PartMark) -> Object:
@@ -42,6 +44,8 @@ def mark_object(mark: PartMark) -> Object:
         annotations[_COMPLETE] = "true"
     if mark.hops:
         annotations[_HOPS] = str(mark.hops)
+    if mark.marks_copies:
+        annotations[_MARKS_COPIES] = "true"
     return {
         "apiVersion": f"{CACHED_OBJECTS.group}/{CACHED_OBJECTS.version}",
         "kind": "CachedObject",
@@ -62,6 +66,7 @@ def mark_of(obj: Object | None) -> PartMark | None:
         int(revision),
         annotations.get(_COMPLETE) == "true",
         int(hops) if hops.isdecimal() else 0,
+        annotations.get(_MARKS_COPIES) == "true",
     )
 
 

@@ -8,13 +8,13 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from pykcp.auth.user import MASTERS, User
 from pykcp.cache import part_marks
 from pykcp.cache.kinds import make_cached, schemaless
-from pykcp.cache.part_marks import CACHED_OBJECTS, PartMark
+from pykcp.cache.part_marks import PartMark
 from pykcp.cache.scopes import join, split
 from pykcp.cache.server import Cache
 from pykcp.clients.interface import Client
 from pykcp.controllers.cache.published import Copy
 from pykcp.controllers.cache.replication_plan import ORIGINAL_VERSION
-from pykcp.machinery.resources import GroupVersionResource
+from pykcp.machinery.resources import CACHED_OBJECTS, GroupVersionResource
 from pykcp.machinery.status import NotFound
 from pykcp.registry.codec import decode
 from pykcp.registry.context import RequestContext
@@ -104,7 +104,7 @@ class CachePublisher:
         before = part_marks.mark_of(found)
         # later than any before, even if the clock was set back
         session = max(int(time.time() * 1000), before.session + 1 if before is not None else 0)
-        mark = part_marks.mark_object(PartMark(session, 0))
+        mark = part_marks.mark_object(PartMark(session, 0, marks_copies=True))
         if found is None:
             return await self._client.create(place, CACHED_OBJECTS, mark)
         mark["metadata"]["resourceVersion"] = found["metadata"]["resourceVersion"]
@@ -113,7 +113,7 @@ class CachePublisher:
     async def finish(self, mark: Object, revision: int) -> None:
         begun = part_marks.mark_of(mark)
         assert begun is not None
-        done = part_marks.mark_object(PartMark(begun.session, revision, is_complete=True))
+        done = part_marks.mark_object(begun._replace(revision=revision, is_complete=True))
         done["metadata"]["resourceVersion"] = mark["metadata"]["resourceVersion"]
         done["metadata"]["uid"] = mark["metadata"]["uid"]
         place = join(self._shard, part_marks.CLUSTER)

@@ -41,7 +41,7 @@ def direction(here: PartMark | None, upstream: PartMark | None) -> Direction:
 
 def relayed(mark: PartMark, *, is_complete: bool) -> PartMark:
     """The mark of a copy of a part."""
-    return PartMark(mark.session, mark.revision, is_complete, mark.hops + 1)
+    return mark._replace(is_complete=is_complete, hops=mark.hops + 1)
 
 
 class RelayPlan(NamedTuple):

@@ -16,7 +16,7 @@ import orjson
 from pykcp.aio.owner import TaskOwner
 from pykcp.cache import part_marks
 from pykcp.cache.kinds import SHARD_ANNOTATION, served_definitions
-from pykcp.cache.part_marks import CACHED_OBJECTS, PartMark, mark_object, mark_of
+from pykcp.cache.part_marks import PartMark, mark_object, mark_of
 from pykcp.cache.relaying import Direction, direction, relay_plan, relayed, version_of
 from pykcp.cache.remote import CacheFollower, CacheServerClient, Reconnection
 from pykcp.cache.requested import RequestedFollowers, Run
@@ -27,7 +27,11 @@ from pykcp.clients.interface import Change, Client
 from pykcp.controllers.cache.replication_plan import CopyAction
 from pykcp.controllers.runtime.controller import Controller, Requeue
 from pykcp.machinery.kcp.clusters import WILDCARD
-from pykcp.machinery.resources import CLUSTER_CACHED_RESOURCES, GroupVersionResource
+from pykcp.machinery.resources import (
+    CACHED_OBJECTS,
+    CLUSTER_CACHED_RESOURCES,
+    GroupVersionResource,
+)
 from pykcp.machinery.status import AlreadyExists, Conflict, NotFound
 from pykcp.registry.codec import CLUSTER_ANNOTATION
 from pykcp.registry.keys import resource_prefix, split_key

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from pykcp.apis.catalog import ResourceDefinition
 from pykcp.apis.loader import shared_type
 from pykcp.auth.authz.attributes import Attributes, Decision
+from pykcp.cache.completeness import has_all_copies
 from pykcp.cache.scopes import join
 from pykcp.cache.server import Cache
 from pykcp.caching import BoundedCache
@@ -19,6 +20,7 @@ from pykcp.controllers.cache.replication_plan import ORIGINAL_UID, ORIGINAL_VERS
 from pykcp.machinery.conditions import is_true
 from pykcp.machinery.kcp import resource_locks
 from pykcp.machinery.kcp.clusters import WILDCARD
+from pykcp.machinery.object_keys import resource_id
 from pykcp.machinery.resources import (
     API_BINDINGS,
     API_EXPORTS,
@@ -28,7 +30,7 @@ from pykcp.machinery.resources import (
     GroupVersionResource,
 )
 from pykcp.machinery.schema.crd import SchemaStore, definition_from_resource_schema
-from pykcp.machinery.status import BadRequest
+from pykcp.machinery.status import BadRequest, TooManyRequests
 from pykcp.registry.lookup import CLUSTER_ANNOTATION
 from pykcp.registry.resource import Conversion, Resource
 from pykcp.server.call import Call, Handler
@@ -91,6 +93,8 @@ class PublishedResource(NamedTuple):
     identity: str
     place: str
     """Where in the cache the objects are."""
+    name: str
+    """Of the ClusterCachedResource."""
     schema: Object
 
 
@@ -155,7 +159,7 @@ class ReplicationView(VirtualView):
         shard = annotations.get(_SHARD_ANNOTATION) or self._source.shard
         place = join(shard, annotations[CLUSTER_ANNOTATION])
         identity = (cached.get("status") or {}).get("identityHash") or ""
-        return PublishedResource(kind, identity, place, schema)
+        return PublishedResource(kind, identity, place, cached["metadata"]["name"], schema)
 
     def _slice(self) -> Object | None:
         kind = CLUSTER_CACHED_RESOURCE_ENDPOINT_SLICES
@@ -217,6 +221,15 @@ class ReplicationView(VirtualView):
     async def enter(self, call: Call) -> None:
         if call.info.is_resource and call.cluster == WILDCARD:
             raise BadRequest("Wildcard request not supported")
+        published = self._published()
+        if call.info.is_resource and published is not None and not self._is_filled(published):
+            raise TooManyRequests("storage is (re)initializing", retry_after=1)
+
+    def _is_filled(self, published: PublishedResource) -> bool:
+        """Whether the cache has all objects; a list without some would be taken for deletions."""
+        kind, (_, cache, shard, _) = published.kind, self._source
+        copies = resource_id(kind.group, kind.resource, published.identity)
+        return has_all_copies(cache.store, shard, published.place, published.name, copies)
 
     def handler(self, call: Call) -> Handler | None:
         published = self._published()

@@ -13,11 +13,13 @@ import pytest
 
 from pykcp.aio.owner import TaskOwner
 from pykcp.cache import part_marks
+from pykcp.cache.completeness import has_all_copies
 from pykcp.cache.mirror import CacheMirror
 from pykcp.cache.part_marks import PartMark, mark_object
 from pykcp.cache.remote import connect_cache
-from pykcp.cache.scopes import split
+from pykcp.cache.scopes import join, split
 from pykcp.cache.server import Cache, make_cache
+from pykcp.controllers.cache import copy_marks
 from pykcp.registry.keys import split_key
 from pykcp.storage.memory import MemoryStore
 from pykcp.storage.testing import EtcdProcess, find_etcd
@@ -168,29 +170,63 @@ async def test_an_older_state_of_the_server(server: CacheProcess) -> None:
         assert mirror.known_mark("alpha") == PartMark(2, 8, is_complete=True)
 
 
+REQUEST: Object = {
+    "apiVersion": "cache.kcp.io/v1alpha1",
+    "kind": "ClusterCachedResource",
+    "metadata": {
+        "name": "instances",
+        "annotations": {
+            "cache.kcp.io/resource-kind": "Instance",
+            "cache.kcp.io/resource-scope": "Cluster",
+        },
+    },
+    "spec": {"group": "machines.io", "version": "v1", "resource": "instances"},
+    "status": {"identityHash": IDENTITY},
+}
+
+
+def instance(name: str) -> Object:
+    return {"apiVersion": "machines.io/v1", "kind": "Instance", "metadata": {"name": name}}
+
+
 async def test_requested_resources(server: CacheProcess) -> None:
     """What ClusterCachedResources ask for comes and goes with them."""
     cache = make_cache(MemoryStore())
-    request = {
-        "apiVersion": "cache.kcp.io/v1alpha1",
-        "kind": "ClusterCachedResource",
-        "metadata": {
-            "name": "instances",
-            "annotations": {
-                "cache.kcp.io/resource-kind": "Instance",
-                "cache.kcp.io/resource-scope": "Cluster",
-            },
-        },
-        "spec": {"group": "machines.io", "version": "v1", "resource": "instances"},
-        "status": {"identityHash": IDENTITY},
-    }
-    instance = {"apiVersion": "machines.io/v1", "kind": "Instance", "metadata": {"name": "tiny"}}
     async with mirrored(server, cache):
-        write(server, "alpha", REQUESTS, request)
-        write(server, "alpha", "/apis/machines.io/v1/instances", instance)
+        write(server, "alpha", REQUESTS, REQUEST)
+        write(server, "alpha", "/apis/machines.io/v1/instances", instance("tiny"))
         await until(lambda: cache.store.keys(INSTANCES))
         server.request(path("alpha", "acme", f"{REQUESTS}/instances"), "DELETE")
         await until(lambda: not cache.store.keys(INSTANCES))
+
+
+async def test_requested_resources_are_complete_when_all_were_read(server: CacheProcess) -> None:
+    """The mark is listed with other kinds, and long before the objects that it is about."""
+    cache, copies = make_cache(MemoryStore()), INSTANCES[:-1]
+    write(server, "alpha", REQUESTS, REQUEST)
+    for number in range(450):  # more than one write's worth
+        write(server, "alpha", "/apis/machines.io/v1/instances", instance(f"n{number}"))
+    write(server, "alpha", MARKS, copy_marks.mark_object("instances", copies))
+    mark(server, "alpha", PartMark(1, 1, is_complete=True, marks_copies=True))
+    seen: list[int] = []
+
+    def is_complete() -> bool:
+        place = join("alpha", "acme")
+        if not has_all_copies(cache.store, "own", place, "instances", copies):
+            return False
+        seen.append(len(cache.store.keys(INSTANCES)))
+        return True
+
+    async with mirrored(server, cache) as mirror:
+        await until(lambda: mirror.known_mark("alpha"))
+        cache.store.listen(lambda _: is_complete() and None)
+        await until(is_complete)
+        assert set(seen) == {450}
+    # after a restart it is known, whether or not the server is there
+    async with mirrored(server, cache):
+        assert is_complete()
+        server.request(path("alpha", "acme", f"{MARKS}/instances"), "DELETE")
+        await until(lambda: not is_complete())
 
 
 async def test_a_cache_server_on_etcd(tmp_path: pathlib.Path) -> None:

@@ -102,6 +102,10 @@ def conditions(client: TestClient, path: str) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def provider(shard: ServerProcess) -> TestClient:
+    return make_provider(shard)
+
+
+def make_provider(shard: ServerProcess) -> TestClient:
     """A workspace whose sheriffs are cached and exported."""
     client = make_cluster(shard, "sheriffs-provider")
     define(client, "sheriffs", "wild.west")
@@ -133,6 +137,10 @@ def provider(shard: ServerProcess) -> TestClient:
 
 @pytest.fixture(scope="module")
 def consumer(shard: ServerProcess, provider: TestClient) -> TestClient:
+    return make_consumer(shard, provider)
+
+
+def make_consumer(shard: ServerProcess, provider: TestClient) -> TestClient:
     client = make_cluster(shard, "sheriffs-consumer")
     bind(client, provider, "sheriffs")
     slice_path = f"{CACHE}/clustercachedresourceendpointslices/sheriffs"
@@ -396,3 +404,29 @@ def test_through_the_view_of_the_export(
     identity = provider.get(f"{APIS}/v1alpha2/apiexports/sheriffs").json["status"]["identityHash"]
     everywhere = shard.client(cluster="*").get(f"{SHERIFFS}:{identity}")
     assert everywhere.status == 400
+
+
+def test_nothing_is_missing_while_the_cache_is_filled(tmp_path: pathlib.Path) -> None:
+    """As after an import or a restore: a shorter list would be taken for deletions."""
+    count, gates = 400, "--feature-gates=CacheAPIs=true"
+    with server(gates, directory=tmp_path) as process:
+        provider = make_provider(process)
+        consumer = make_consumer(process, provider)
+        for number in range(count):
+            assert provider.post(SHERIFFS, sheriff(f"n{number}")).status == 201
+        eventually(lambda: len(consumer.get(SHERIFFS).json["items"]) == count)
+    for file in process.root.glob("cache.db*"):
+        file.unlink()
+    refused = []
+    with server(gates, directory=tmp_path) as process:
+        consumer = process.client(cluster=name_of(consumer))
+        while (reply := consumer.get(SHERIFFS)).status != 200:
+            refused.append(reply)
+        assert len(reply.json["items"]) == count
+        assert consumer.get(f"{SHERIFFS}/n1").status == 200
+    assert refused
+    for reply in refused:
+        assert reply.status == 429, reply
+        assert reply.header("retry-after") == "1"
+        assert reply.json["reason"] == "TooManyRequests"
+        assert reply.json["message"] == "storage is (re)initializing"

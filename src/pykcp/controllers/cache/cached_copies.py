@@ -2,6 +2,7 @@
 
 One controller for all of them. A ClusterCachedResource has nothing running of its own: it is
 an entry in a table by which events of its resource, in its logical cluster, are recognised.
+When all objects are copied, the cache gets a mark that says so (`copy_marks`).
 """
 
 from __future__ import annotations
@@ -11,14 +12,15 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from pykcp.clients.interface import Change, Client, Lister, ShardFeed
+from pykcp.controllers.cache.copy_marks import MARKS, copies_of, mark_object
 from pykcp.controllers.cache.published import Copy, PublishedCopies
 from pykcp.controllers.cache.replication_plan import CopyAction, plan
-from pykcp.controllers.runtime.controller import Controller
+from pykcp.controllers.runtime.controller import Controller, Requeue
 from pykcp.controllers.runtime.kinds import stored_as
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.machinery import labels, meta
 from pykcp.machinery.object_keys import ObjectKey, resource_id
-from pykcp.machinery.resources import GroupVersionResource
+from pykcp.machinery.resources import CACHED_OBJECTS, GroupVersionResource
 from pykcp.machinery.status import AlreadyExists, NotFound
 from pykcp.registry.resource import Resource
 from pykcp.types import Object
@@ -57,8 +59,10 @@ class Copied(NamedTuple):
     """One object to look at."""
 
     cluster: str
-    stored: str
+    owner: str
+    """The name of the ClusterCachedResource."""
     name: str
+    """"": the mark that all are copied."""
 
 
 class CachedCopies:
@@ -77,8 +81,10 @@ class CachedCopies:
         self._changed = changed
         self._feed: ShardFeed | None = None
         self._wanted: dict[str, dict[str, RequestedCopies]] = {}
-        """By logical cluster, then by what the originals are stored as."""
+        """By logical cluster, then by the name of the ClusterCachedResource."""
         self._heard: set[str] = set()
+        self._uncopied: dict[ObjectKey, set[Copied]] = {}
+        """What the last comparison found and is not copied yet, by ClusterCachedResource."""
         self.controller: Controller[Copied] = Controller(NAME, self.reconcile, metrics=metrics)
 
     def follow(self, feed: ShardFeed) -> None:
@@ -87,54 +93,98 @@ class CachedCopies:
 
     def want(self, wanted: RequestedCopies) -> bool:
         """Keep these objects copied from now on; False if that is so already."""
-        before = self._of(wanted.owner.cluster, wanted.stored)
+        cluster, name = wanted.owner.cluster, wanted.owner.name
+        before = self._of(cluster, name)
         if before is not None and _is_same(before, wanted):
             return False
-        self._wanted.setdefault(wanted.owner.cluster, {})[wanted.stored] = wanted
+        self._wanted.setdefault(cluster, {})[name] = wanted
         if wanted.stored not in self._heard and self._feed is not None:
             self._heard.add(wanted.stored)
             self._feed.on_resource(wanted.stored, self._on_original)
         return True
 
-    def _of(self, cluster: str, stored: str) -> RequestedCopies | None:
-        return self._wanted.get(cluster, {}).get(stored)
+    def _of(self, cluster: str, owner: str) -> RequestedCopies | None:
+        return self._wanted.get(cluster, {}).get(owner)
 
     def forget(self, owner: ObjectKey) -> None:
-        here = self._wanted.pop(owner.cluster, {})
-        left = {stored: wanted for stored, wanted in here.items() if wanted.owner != owner}
-        if left:
-            self._wanted[owner.cluster] = left
+        self._uncopied.pop(owner, None)
+        here = self._wanted.get(owner.cluster, {})
+        if here.pop(owner.name, None) is not None and not here:
+            del self._wanted[owner.cluster]
 
     async def compare(self, wanted: RequestedCopies) -> None:
         """Look at every original and at every copy."""
-        cluster = wanted.owner.cluster
+        cluster, owner = wanted.owner.cluster, wanted.owner.name
         names = set(self._published.names(wanted.cached, cluster))
         async for page in self._lister.metadata_of(wanted.stored, cluster):
             names.update(metadata.name for metadata in page)
-        for name in names:
-            self.controller.add(Copied(cluster, wanted.stored, name))
+        found = {Copied(cluster, owner, name) for name in names}
+        self._uncopied[wanted.owner] = found
+        for key in found or (Copied(cluster, owner, ""),):
+            self.controller.add(key)
 
     def _on_original(self, change: Change) -> None:
-        if self._of(change.cluster, change.resource) is not None:
-            self.controller.add(Copied(change.cluster, change.resource, change.name))
+        for owner, wanted in self._wanted.get(change.cluster, {}).items():
+            if wanted.stored == change.resource:
+                self.controller.add(Copied(change.cluster, owner, change.name))
 
     def _on_copy(self, copy: Copy) -> None:
-        if ":" not in copy.resource:
+        if ":" not in copy.resource and copy.resource != MARKS:
             return
-        for stored, wanted in self._wanted.get(copy.cluster, {}).items():
-            if wanted.cached == copy.resource:
-                self.controller.add(Copied(copy.cluster, stored, copy.name))
+        for owner, wanted in self._wanted.get(copy.cluster, {}).items():
+            if (copy.resource, copy.name) == (MARKS, owner):
+                self.controller.add(Copied(copy.cluster, owner, ""))
+            elif wanted.cached == copy.resource:
+                self.controller.add(Copied(copy.cluster, owner, copy.name))
                 self._changed(wanted.owner)
 
     async def reconcile(self, key: Copied) -> None:
-        wanted = self._of(key.cluster, key.stored)
+        wanted = self._of(key.cluster, key.owner)
         if wanted is None:
             return
+        if not key.name:
+            await self._mark(wanted)
+            return
+        await self._copy(wanted, key)
+        uncopied = self._uncopied.get(wanted.owner)
+        if uncopied is not None and self._of(key.cluster, key.owner) is wanted:
+            uncopied.discard(key)
+            if not uncopied:
+                self.controller.add(key._replace(name=""))
+
+    async def _mark(self, wanted: RequestedCopies) -> None:
+        """Say that everything is copied, if it is so; if the mark was lost, look at everything."""
+        cluster, name = wanted.owner.cluster, wanted.owner.name
+        uncopied = self._uncopied.get(wanted.owner)
+        if uncopied:
+            return  # the last of them comes back here
+        found = await self._published.get(CACHED_OBJECTS, cluster, name)
+        if copies_of(found) == wanted.cached:
+            self._uncopied.pop(wanted.owner, None)
+            return
+        if uncopied is None:
+            await self.compare(wanted)
+            return
+        mark = mark_object(name, wanted.cached)
+        if found is None:
+            await self._published.create(CACHED_OBJECTS, cluster, mark)
+        else:
+            mark["metadata"]["resourceVersion"] = found["metadata"]["resourceVersion"]
+            await self._published.update(CACHED_OBJECTS, cluster, mark)
+
+    async def remove_mark(self, owner: ObjectKey) -> None:
+        """Before the copies go."""
+        try:
+            await self._published.delete(CACHED_OBJECTS, owner.cluster, owner.name)
+        except NotFound:
+            return
+
+    async def _copy(self, wanted: RequestedCopies, key: Copied) -> None:
         local = await self._original(wanted, key)
         try:
             cached = await self._published.get(wanted.cached_kind, key.cluster, key.name)
             todo = plan(local, cached, self._shard)
-            if self._of(key.cluster, key.stored) is not wanted:
+            if self._of(key.cluster, key.owner) is not wanted:
                 return
             if todo.action is CopyAction.DELETE:
                 await self._published.delete(wanted.cached_kind, key.cluster, key.name)
@@ -142,11 +192,9 @@ class CachedCopies:
                 await self._published.create(wanted.cached_kind, key.cluster, todo.copy)
             elif todo.copy is not None:
                 await self._published.update(wanted.cached_kind, key.cluster, todo.copy)
-        except AlreadyExists:
-            self.controller.add(key)
-        except NotFound:
-            # The cache does not know the ClusterCachedResource yet: when it does, all are compared.
-            return
+        except (AlreadyExists, NotFound) as error:
+            # Written at the same time; or the cache does not know the ClusterCachedResource yet.
+            raise Requeue(str(error)) from error
         finally:
             self._changed(wanted.owner)
 

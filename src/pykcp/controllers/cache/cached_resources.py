@@ -203,6 +203,7 @@ class CachedResources:
         self.copies.forget(key)
         if FINALIZER not in meta.finalizers(found):
             return
+        await self.copies.remove_mark(key)
         identity = (found.get("status") or {}).get("identityHash") or ""
         kind = kind_of(found)
         cached = resource_id(kind.group, kind.resource, identity)
