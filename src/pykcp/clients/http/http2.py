@@ -28,6 +28,7 @@ from pykcp.wire.http2.events import (
     ResponseReceived,
     StreamEnded,
     StreamLost,
+    StreamState,
 )
 from pykcp.wire.http2.hpack import HeaderEncoder
 from pykcp.wire.http2.huffman import Huffman
@@ -87,7 +88,7 @@ class Http2Call:
                 session.connection.flush_soon()
 
     def cancel(self) -> None:
-        self.handler = None
+        self.handler = self._state.owner = None
         session = self._session
         if session.machine.streams.get(self._state.id) is self._state:
             session.machine.cancel(self._state)
@@ -249,33 +250,34 @@ class Http2Session:
             self.machine.failure = f"http2: {event.reason}"
 
     def _on_head(self, event: ResponseReceived) -> None:
-        call: Http2Call = event.stream.owner
-        handler = call.handler
-        if handler is not None:
-            handler.head_received(event.head.status, event.head.headers)
-            if event.is_complete:
-                self._end(call, ())
+        call: Http2Call | None = event.stream.owner
+        if call is None or call.handler is None:
+            return
+        call.handler.head_received(event.head.status, event.head.headers)
+        if event.is_complete:
+            self._end(event.stream, call, ())
 
     def _on_body(self, event: BodyReceived) -> None:
-        call: Http2Call = event.stream.owner
-        if call.handler is None:
+        call: Http2Call | None = event.stream.owner
+        if call is None or call.handler is None:
             return
         if event.data:
             call.handler.data_received(event.data)
         if event.is_last:
-            self._end(call, getattr(event.stream, "received_trailers", ()))
+            self._end(event.stream, call, getattr(event.stream, "received_trailers", ()))
 
-    def _end(self, call: Http2Call, trailers: Sequence[Header]) -> None:
+    def _end(self, state: StreamState, call: Http2Call, trailers: Sequence[Header]) -> None:
+        state.owner = None  # they need not wait for the garbage collector
         handler, call.handler = call.handler, None
         if handler is not None:
             handler.ended(trailers)
         self.freed()
 
-    def _fail(self, state: object, error: SendFailed) -> None:
-        call: Http2Call | None = getattr(state, "owner", None)
+    def _fail(self, state: StreamState, error: SendFailed) -> None:
+        call: Http2Call | None = state.owner
         if call is None or call.handler is None:
             return
-        handler, call.handler = call.handler, None
+        handler, call.handler, state.owner = call.handler, None, None
         is_begun = getattr(state, "has_head", False)
         handler.failed(SendFailed("unexpected EOF") if error.is_lost and is_begun else error)
         self.freed()

@@ -241,7 +241,7 @@ class Http2Driver:
         if isinstance(event, StreamEnded):
             if exchange.stream is not None:
                 exchange.stream.finish()
-            event.stream.owner = None
+            exchange.let_go()
 
     def _on_request(self, event: RequestReceived) -> None:
         state, head = event.stream, event.head

@@ -84,8 +84,11 @@ class Http2Stream(AnswerStream):
             return
         self.is_mute = True
         field = self._connection.hub.encoder.field
+        exchange: Http2Exchange | None = self._state.owner
         if self._machine.end(self._state, b"".join([field(header) for header in trailers])):
             self.finish()
+            if exchange is not None:
+                exchange.let_go()
         self._connection.flush_soon()
 
     def finish(self) -> None:
@@ -243,8 +246,12 @@ class Http2Exchange:
             machine.send_headers(self.state, block)
             machine.send_parts(self.state, body, size, ends=True)
         if self.state.is_closed:
-            self.state.owner = None  # they need not wait for the garbage collector
+            self.let_go()
         self._driver.connection.flush_soon()
+
+    def let_go(self) -> None:
+        """The answer is complete: what knows each other need not wait for the garbage collector."""
+        self.state.owner = self._on_gone = None
 
     def start(self, status: int, headers: Sequence[Header]) -> Stream:
         """Begin an answer of unknown length."""
