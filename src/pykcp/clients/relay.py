@@ -19,6 +19,7 @@ from pykcp.clients.http.interface import (
     end_to_end,
 )
 from pykcp.wire.exchange import BodySource, Exchange, Header, Stream
+from pykcp.wire.http2.known_answers import PassedHeaders
 
 _log = logging.getLogger(__name__)
 
@@ -225,9 +226,8 @@ class Relay:
         if not self._finish():
             return
         if self._stream is None and not trailers and self._exchange.request.method != "HEAD":
-            headers = [header for header in self._headers if header[0] != "content-length"]
             body = b"" if self._status in _NO_BODY else b"".join(self._first)
-            self._exchange.respond(self._status, headers, body)
+            self._exchange.respond(self._status, _without_length(self._headers), body)
         else:
             stream = self._stream or self._exchange.start(self._status, self._headers)
             for piece in self._first:
@@ -305,3 +305,9 @@ class Relay:
         self.failed(TimedOut())
         if out is not None:
             out.cancel()
+
+
+def _without_length(headers: Sequence[Header]) -> Sequence[Header]:
+    if isinstance(headers, PassedHeaders):
+        return headers.without_length()
+    return [header for header in headers if header[0] != "content-length"]

@@ -134,6 +134,30 @@ async def test_get(through: Through):
     assert proxy.deferred == 2
 
 
+async def test_heads_of_many_answers(through: Through):
+    """Most of them are passed on without being decoded; each has one of everything."""
+    client, _ = await through()
+    ids = set()
+    for path, status, size in (
+        ("/parts?1,5", 200, 5),
+        ("/parts?1,5", 200, 5),
+        ("/parts?1,6", 200, 6),
+        ("/parts?1,5", 200, 5),
+        ("/parts?4,50000", 200, 200_000),
+        ("/parts?4,50000", 200, 200_000),
+        ("/nothing", 404, 10),
+        ("/nothing", 404, 10),
+    ):
+        response = await client.request("GET", path)
+        body = await response.read(1 << 20)
+        assert (response.status, len(body)) == (status, size)
+        names = sorted(name for name, _ in response.headers)
+        assert names == ["audit-id", "content-length", "content-type", "date"]
+        assert response.header("content-length") == str(size)
+        ids.add(response.header("audit-id"))
+    assert len(ids) == 8
+
+
 @pytest.mark.parametrize("through", ["h2-h2"], indirect=True)
 async def test_forwarded_answers_need_no_garbage_collector(through: Through):
     """Collections took a tenth of a busy proxy's time."""

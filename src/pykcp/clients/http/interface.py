@@ -15,6 +15,7 @@ from typing import NamedTuple, Protocol
 from pykcp.clients.errors import SendFailed
 from pykcp.clients.http.trust import Trust
 from pykcp.wire.exchange import Header
+from pykcp.wire.http2.known_answers import PassedHeaders
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +132,8 @@ def end_to_end(
     headers: Sequence[Header], without: frozenset[str] = frozenset()
 ) -> Sequence[Header]:
     """Headers but those of one hop: the usual ones, those that `connection` names, and more."""
+    if type(headers) is PassedHeaders and not without:
+        return headers
     dropped = HOP_BY_HOP | without if without else HOP_BY_HOP
     if dropped.isdisjoint([header[0] for header in headers]):
         return headers  # as nearly always over HTTP/2

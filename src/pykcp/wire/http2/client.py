@@ -35,6 +35,7 @@ from pykcp.wire.http2.frames import (
 )
 from pykcp.wire.http2.hpack import Field
 from pykcp.wire.http2.huffman import Huffman
+from pykcp.wire.http2.known_answers import KnownAnswers
 from pykcp.wire.http2.receiving import Receiving, frame_handlers
 from pykcp.wire.settings import ClientSettings
 
@@ -55,6 +56,7 @@ class Http2Client(Receiving[ResponseHead]):
         self.max_streams = min(_FIRST_STREAMS, settings.max_streams)
         """How many streams may be open at once."""
         self._has_limit = False
+        self._known = KnownAnswers()
         self.failure = ""
         """Why the server is going away, if it said so."""
 
@@ -107,6 +109,16 @@ class Http2Client(Receiving[ResponseHead]):
 
     def _make_head(self, fields: list[Field]) -> ResponseHead:
         return http2_response_head(fields, self._decoder.has_seen_invalid_field)
+
+    def _head(self, block: bytes | list[Field]) -> ResponseHead | None:
+        if not isinstance(block, bytes):
+            return super()._head(block)
+        head = self._known.read(block)
+        if head is None:
+            head = super()._head(block)
+            if head is not None:
+                self._known.learn(block, head)
+        return head
 
     def _on_message(self, stream_id: int, flags: int, block: bytes | list[Field]) -> None:
         stream = cast("ClientStream | None", self.streams.get(stream_id))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pykcp.wire.exchange import BodySink, Header, Stream, Tunnel, WebSocket
 from pykcp.wire.http2 import frames
 from pykcp.wire.http2.events import StreamState
+from pykcp.wire.http2.known_answers import PassedHeaders
 from pykcp.wire.http2.machine import Http2
 from pykcp.wire.request import ASK_ABOVE, BodyPieces, BodyReader, ClientGone, Request
 from pykcp.wire.serving import FAILURE_TEXT, PLAIN_TEXT
@@ -272,9 +273,15 @@ class Http2Exchange:
         if self.responded:
             raise RuntimeError("this request has been answered already")
         hub = self._driver.hub
+        ids = hub.ids
+        if type(headers) is PassedHeaders:
+            octets = headers.octets_for(status, ids.name)
+            if octets is not None:
+                self.responded = True
+                length = headers.content_length
+                return octets if length is None else octets + hub.encoder.content_length(length)
         field, known = hub.encoder.field, hub.encoder.known_fields
         parts = [hub.encoder.status(status)]
-        ids = hub.ids
         has_date = has_id = False
         for header in headers:
             if header[0] == ids.name:
