@@ -123,7 +123,7 @@ class Forwarder:
         session = client.ready() if client is not None else None
         if session is None or exchange.wanted_protocol or exchange.request.is_streaming:
             return False
-        relay = Relay(exchange, self._limits, lambda _: exchange.proceed(go_on()), onward.observer)
+        relay = Relay(exchange, self._limits, go_on, onward.observer)
         try:
             relay.start(session, _outgoing(exchange, target, onward.headers))
         except ValueError as error:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from pykcp.clients.errors import SendFailed, TimedOut
 from pykcp.clients.http.interface import (
@@ -68,8 +68,8 @@ class Relay:
     """Between an exchange with a client and a stream to a server."""
 
     __slots__ = (
-        "_answer_size", "_body_size", "_continued", "_done", "_exchange", "_first", "_headers",
-        "_is_done", "_is_waiting", "_limits", "_loop", "_observer", "_on_failed", "_out", "_source",
+        "_answer_size", "_body_size", "_continued", "_done", "_exchange", "_first", "_go_on",
+        "_headers", "_is_done", "_is_waiting", "_limits", "_loop", "_observer", "_out", "_source",
         "_status", "_stream", "_timer", "_unconsumed", "_untaken",
     )  # fmt: skip
 
@@ -77,16 +77,16 @@ class Relay:
         self,
         exchange: Exchange,
         limits: ForwardLimits,
-        failed: Callable[[SendFailed], None] | None = None,
+        go_on: Callable[[], Coroutine[Any, Any, None]] | None = None,
         observer: RelayObserver | None = None,
         continued: Stream | None = None,
     ) -> None:
-        """`failed`: called if there is no answer at all; `continued`: the stream of an answer
-        that this one continues."""
+        """`go_on`: makes what is run if there is no answer at all; `continued`: the stream of an
+        answer that this one continues."""
         self._exchange, self._limits, self._continued = exchange, limits, continued
         self._observer = observer
         self._loop = asyncio.get_running_loop()
-        self._on_failed = failed
+        self._go_on = go_on
         self._done: asyncio.Future[None] | None = None
         self._is_done = False
         self._out: OutgoingStream | None = None
@@ -161,7 +161,8 @@ class Relay:
                 out.cancel()
             return
         self._status, self._headers = status, end_to_end(headers)
-        self._watch_time()
+        if self._timer is not None or self._limits.idle:
+            self._watch_time()
         if self._continued is not None:
             self._continue_with(self._continued)
         elif status == 101:
@@ -251,8 +252,8 @@ class Relay:
         elif self._done is not None:
             if not self._done.done():
                 self._done.set_exception(error)
-        elif self._on_failed is not None:
-            self._on_failed(error)
+        elif self._go_on is not None:
+            self._exchange.proceed(self._go_on())
 
     def _on_client_closed(self) -> None:
         self.cancel()

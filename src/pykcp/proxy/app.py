@@ -392,20 +392,17 @@ class FrontProxy:
         forwarder = sent.target.backend.forwarder
         onward, observer = self._onward(exchange, sent)
 
-        def go_on() -> Coroutine[Any, Any, None]:
-            return self._go_on(exchange, sent, observer)
-
         caller = caller_of(exchange.request, sent.user, sent.target.server)
         if not self._seats.take(caller):
-            return go_on()
+            return self._go_on(exchange, sent, observer)
         observer.hold_seat(self._seats, caller)
         try:
-            if forwarder.start(exchange, onward, go_on):
+            if forwarder.start(exchange, onward, partial(self._go_on, exchange, sent, observer)):
                 return None
         except SendFailed:
             pass  # it is answered below
         observer.release_seat()
-        return go_on()
+        return self._go_on(exchange, sent, observer)
 
     async def _go_on(
         self, exchange: Exchange, sent: SentRequest, observer: ForwardedRequest

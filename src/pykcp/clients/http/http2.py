@@ -117,7 +117,7 @@ class Http2Session:
 
     @property
     def has_room(self) -> bool:
-        return self.machine.can_open and not self.connection.is_closing
+        return not self.connection.is_closing and self.machine.can_open
 
     def start(self, request: OutgoingRequest, handler: AnswerHandler) -> OutgoingStream:
         body = request.body

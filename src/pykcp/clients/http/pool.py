@@ -16,9 +16,13 @@ class ClientPool:
     def __init__(self, settings: ClientSettings | None = None, most: int = _MOST) -> None:
         self._settings, self._most = settings, most
         self._clients: OrderedDict[tuple[object, ...], HttpClient] = OrderedDict()
+        self._latest: HttpClient | None = None
 
     def client(self, server: Server) -> HttpClient:
         """The client of a server; new connections go to the addresses that are given now."""
+        latest = self._latest
+        if latest is not None and latest.server is server:
+            return latest
         # Servers that are trusted otherwise share no connections: one was verified, one was not.
         key = (server.scheme, server.host, server.port, server.server_name, id(server.trust))
         found = self._clients.get(key)
@@ -28,6 +32,7 @@ class ClientPool:
         else:
             found.server = server
             self._clients.move_to_end(key)
+        self._latest = found
         return found
 
     def _make_room(self) -> None:
@@ -39,5 +44,6 @@ class ClientPool:
 
     def close(self) -> None:
         """Break off what is under way."""
+        self._latest = None
         while self._clients:
             self._clients.popitem()[1].close()

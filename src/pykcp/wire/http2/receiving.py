@@ -27,6 +27,7 @@ from pykcp.wire.http2.frames import (
     HEADERS,
     MAX_STREAM_ID,
     MAX_WINDOW,
+    PADDED,
     PROTOCOL_ERROR,
     SETTINGS,
     STREAM_CLOSED,
@@ -111,6 +112,7 @@ class Receiving(Control, Generic[MessageHead]):
         self.has_news = True
         """The last input was more than window updates."""
         self._receive_window = settings.connection_window
+        self._half_window = settings.connection_window // 2
         self._received = 0
 
     # -- what a side says ----------------------------------------------------------------------
@@ -273,7 +275,7 @@ class Receiving(Control, Generic[MessageHead]):
 
     def _on_headers(self, flags: int, stream_id: int, payload: bytes) -> None:
         self._check_sender(stream_id)
-        block = frames.without_padding(flags, payload)
+        block = frames.without_padding(flags, payload) if flags & PADDED else payload
         if flags & HAS_PRIORITY:
             check_priority(stream_id, block)
             block = block[5:]
@@ -371,7 +373,9 @@ class Receiving(Control, Generic[MessageHead]):
         self._receive_window -= size
         if self._receive_window < 0:
             raise ConnectionFault(FLOW_CONTROL_ERROR, "connection window exceeded")
-        self._top_up(size)
+        self._received += size
+        if self._received > self._half_window:
+            self._top_up()
         stream = self.streams.get(stream_id)
         if stream is None or not stream.is_remote_open:
             self._on_stray_data(stream_id)
@@ -379,8 +383,9 @@ class Receiving(Control, Generic[MessageHead]):
         stream.receive_window -= size
         if stream.receive_window < 0:
             raise StreamFault(stream_id, FLOW_CONTROL_ERROR, "stream window exceeded")
-        data = frames.without_padding(flags, payload)
-        if size > len(data):
+        data = payload
+        if flags & PADDED:
+            data = frames.without_padding(flags, payload)
             self.consume(stream, size - len(data))
         if stream.expected is not None:
             stream.expected -= len(data)
@@ -407,12 +412,10 @@ class Receiving(Control, Generic[MessageHead]):
         if stream_id <= self.last_id and stream_id not in self._reset_ids:
             raise StreamFault(stream_id, STREAM_CLOSED, "DATA on a closed stream")
 
-    def _top_up(self, size: int) -> None:
-        self._received += size
-        if self._received > self._settings.connection_window // 2:
-            self.out.append(frames.window_update(0, self._received))
-            self._receive_window += self._received
-            self._received = 0
+    def _top_up(self) -> None:
+        self.out.append(frames.window_update(0, self._received))
+        self._receive_window += self._received
+        self._received = 0
 
     def consume(self, stream: StreamState, size: int) -> None:
         """The caller is done with that much of a stream's data: let the client send more."""
