@@ -176,6 +176,7 @@ class TLSSession:
         "_incoming",
         "_outgoing",
         "_read_record",
+        "_room",
         "_session",
         "_write_records",
         "has_handshaken",
@@ -195,6 +196,7 @@ class TLSSession:
         inner: Any = self._session._sslobj  # type: ignore[attr-defined]
         self._read_record: Callable[[int], bytes] = inner.read
         self._write_records: Callable[[bytes], int] = inner.write
+        self._room = _SMALL_RECORD
         self.has_handshaken = False
         self.is_ended = False
         """The other side has said that it will send no more."""
@@ -218,24 +220,26 @@ class TLSSession:
 
     def _read(self) -> bytes:
         session, incoming = self._session, self._incoming
-        read = self._read_record
+        read, room = self._read_record, self._room
         pieces: list[bytes] = []
         is_cut = False
         try:
             while is_cut or incoming.pending:
                 # A read takes a record or, if there is no room for it, the first part of it. Most
-                # are small, and room for a large one costs more than reading a small one.
-                size = _RECORD if is_cut else _SMALL_RECORD
-                piece = read(size)
-                is_cut = len(piece) == size and session.pending() > 0
+                # are small, and room for a large one costs more than reading a small one; but
+                # records of long answers come one after the other.
+                piece = read(room)
+                is_cut = len(piece) == room and session.pending() > 0
                 if not piece:
                     self.is_ended = True
                     break
                 pieces.append(piece)
+                room = _RECORD if is_cut or len(piece) > _SMALL_RECORD else _SMALL_RECORD
         except ssl.SSLWantReadError:
             pass  # part of a record
         except ssl.SSLZeroReturnError:
             self.is_ended = True
+        self._room = room
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def send(self, data: bytes) -> bytes:

@@ -185,7 +185,7 @@ def test_bad_answers_cost_their_stream_only(answer: Any):
         pytest.param(settings({frames.SETTINGS_ENABLE_PUSH: 1}), id="pushes"),
         pytest.param(settings({frames.SETTINGS_INITIAL_WINDOW_SIZE: 2**31}), id="window"),
         pytest.param(window_update(0, 2**31 - 1), id="window of the connection"),
-        pytest.param(frame(frames.DATA, 0, 1, b"x" * 16385), id="large frame"),
+        pytest.param(frame(frames.DATA, 0, 1, b"x" * 65537), id="large frame"),
         pytest.param(frame(frames.HEADERS, 0, 1, b"") + data(1), id="interrupted block"),
         pytest.param(
             frame(frames.HEADERS, 0, 1, b"") + frame(9, 0, 1, b"") * 100, id="continuations"

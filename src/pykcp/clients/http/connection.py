@@ -22,12 +22,12 @@ from pykcp.wire.tls import TLSSession
 
 _log = logging.getLogger(__name__)
 
-_SLICE = 64 * 1024
-"""Octets taken from a server at a go."""
-
 
 class ProtocolSession(ClientSession, Protocol):
     """What a connection needs of either protocol's session."""
+
+    slice_size: int
+    """Octets taken from a server at a go."""
 
     def receive(self, data: bytes) -> None:
         """Take plain octets of the server."""
@@ -150,9 +150,11 @@ class ClientConnection(asyncio.Protocol):
         self._take_slice(session, data)
 
     def _take_slice(self, session: ProtocolSession, data: bytes) -> None:
-        if len(data) > _SLICE:
-            self._plain.appendleft(data[_SLICE:])
-            data = data[:_SLICE]
+        size = session.slice_size
+        if len(data) > size:
+            rest = [data[start : start + size] for start in range(size, len(data), size)]
+            self._plain.extendleft(reversed(rest))
+            data = data[:size]
         self._is_flush_due = True  # while this turn is worked on, nothing else needs to flush
         self._work(session, data)
         if self.is_closing:

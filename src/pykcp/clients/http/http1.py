@@ -93,6 +93,9 @@ class Http1Call:
 class Http1Session:
     """The requests on one HTTP/1.1 connection."""
 
+    slice_size = 64 * 1024
+    """There are no windows: this much may be held above the limit."""
+
     def __init__(self, connection: ClientConnection, server: Server) -> None:
         self.connection = connection
         self._server = server

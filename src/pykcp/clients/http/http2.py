@@ -99,6 +99,9 @@ class Http2Call:
 class Http2Session:
     """The requests on one HTTP/2 connection."""
 
+    slice_size = 256 * 1024
+    """Half a millisecond of a long answer; its window limits how much of it is held."""
+
     def __init__(self, connection: ClientConnection, server: Server) -> None:
         self.connection = connection
         settings = connection.settings
