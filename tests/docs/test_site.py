@@ -34,6 +34,10 @@ def test_the_site_builds(tmp_path: pathlib.Path) -> None:
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+    for made in tmp_path.rglob("*.html"):
+        assert "```" not in made.read_text(encoding="utf-8"), (
+            f"{made} has a block that is shown as text"
+        )
     for page in DOCS.rglob("*.md"):
         name = "index.md" if page.name == "README.md" else page.name
         assert page.with_name(name).relative_to(DOCS).with_suffix(".html").as_posix() in {
