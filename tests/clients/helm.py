@@ -21,8 +21,8 @@ _STAND_IN = r"""#!/bin/bash
 set -euo pipefail
 command=$1; shift
 words=(); while [ $# -gt 0 ]; do case "$1" in
-  --set) shift 2 ;;
-  --dry-run=server|--wait) shift ;;
+  --set|--namespace) shift 2 ;;
+  --dry-run=server|--wait|--create-namespace) shift ;;
   -*) echo "Error: unknown flag: $1" >&2; exit 1 ;;
   *) words+=("$1"); shift ;;
 esac; done

@@ -67,7 +67,8 @@ EOF
 kubectl apply -f schema.yaml
 kubectl ws :root:org
 kubectl kcp bind apiexport root:wild:cowboys
-cat > why.json <<EOF
+"""
+_WHY = """cat > why.json <<EOF
 {"apiVersion": "access.pykcp.dev/v1alpha1", "kind": "AccessExplanation",
  "spec": {"resourceAttributes": {"verb": "create", "resource": "configmaps", "namespace": "web"}}}
 EOF
@@ -89,6 +90,11 @@ kubectl ws :root
 kubectl create workspace team
 """
 """The first workspace that binds a hundred kinds waits the longest."""
+_OPERATED = """kubectl create workspace operated --enter
+kubectl kcp bind apiexport root:kubernetes --timeout 120s
+kubectl create namespace kcp
+kubectl -n kcp create secret generic admin-kubeconfig --from-literal=kubeconfig=made
+"""
 _AUDITED = "kubectl create workspace team-a --enter\nkubectl create configmap noted\n"
 
 
@@ -107,6 +113,11 @@ class Excerpt:
 
 
 PAGES = {
+    "guides/access.md": Excerpt(
+        _ORG + _WHY,
+        ("no - access denied", '"authorizer"'),
+        fails=("kubectl auth can-i list",),
+    ),
     "guides/custom-resources.md": Excerpt(shows=("small", "box.example.com/small replaced")),
     "guides/deleting-workspaces.md": Excerpt(
         _TRASH, ('Workspace "root:org:team:service" restored.', "root:universal")
@@ -120,11 +131,16 @@ PAGES = {
     "operate/health.md": Excerpt(shows=("[+]ping ok",), leaves_out="readyz/tasks"),
     "operate/limits.md": Excerpt(),
     "operate/monitoring.md": Excerpt(),
+    "operate/operator.md": Excerpt(_OPERATED),
+    "operate/tracing.md": Excerpt(),
+    "reference/clusters.md": Excerpt(
+        "kubectl create workspace bound --enter\n", ("workload.kcp.dev created and bound",)
+    ),
     "reference/plugins.md": Excerpt(
         "kubectl create workspace plugins --enter\n", ('"team" (type root:universal)',)
     ),
     "reference/virtual-workspaces.md": Excerpt(
-        _ORG + _EXPORT, ("root:org", '"authorizer"', "OBJECTS")
+        _ORG + _EXPORT + _WHY, ("root:org", '"authorizer"', "OBJECTS")
     ),
     "troubleshooting.md": Excerpt(
         _BROKEN,
@@ -202,6 +218,7 @@ def test_every_excerpt_works(page: str, shared: ServerProcess, tmp_path: pathlib
     kubeconfig = tmp_path / "kubeconfig"
     shutil.copy(shared.kubeconfig, kubeconfig)
     (tmp_path / "audit.log").symlink_to(shared.kubeconfig.parent.parent / "audit.log")
+    (tmp_path / "deploy").symlink_to(DOCS.parent / "deploy")
     variables = {**environ(tmp_path), "KUBECONFIG": str(kubeconfig)}
     helm = pathlib.Path(HELM) if HELM else helm_stand_in(tmp_path)
     variables["PATH"] += os.pathsep + str(helm.parent)

@@ -2,10 +2,13 @@
 
 In a page, a block `sh` is run here, and so is `sh fails`, whose command reports an error. A block with a language and a file name (`yaml orders.yaml`) is a file that the
 reader writes. `sh server` and `sh stopped` are for a terminal of the server; `console` shows output.
+
+The tests of pages are run by scripts/test: none of them is marked slow. What no test can run is listed in `NOT_RUN`.
 """
 
 from __future__ import annotations
 
+import ast
 import os
 import pathlib
 import re
@@ -21,6 +24,11 @@ from pykcp.testing.server import environment, server
 DOCS = pathlib.Path(__file__).parents[2] / "docs"
 _BLOCK = re.compile(r"^```([^\n`]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _END = "END-OF-FILE-OF-A-PAGE"
+_SHELLS = (["sh"], ["console"], ["shell"], ["bash"])
+_COMMAND = re.compile(
+    r"\$ |(?:kcp|kcp-front-proxy|cache-server|virtual-workspaces|cluster-controller|syncer"
+    r"|deployment-splitter|kubectl|helm|docker|pip|go|etcd|flux|argocd|curl|(?:\./)?scripts/\S+) "
+)
 
 RUN = (
     "guides/workspace-types.md",
@@ -33,37 +41,56 @@ RUN = (
 """Pages whose commands work on one server, which has the flags of the block `sh server`."""
 
 ELSEWHERE: dict[str, str] = {
-    "operate/fleet.md": "tests/behaviour/fleet/test_command.py",
-    "operate/from-one-shard.md": "tests/behaviour/fleet/test_command.py",
-    "operate/placement.md": "tests/behaviour/fleet/test_command.py",
-    "operate/up.md": "tests/behaviour/operate/test_up.py",
-    "operate/variants/dekker.md": "tests/docs/test_variants.py",
-    "operate/variants/vespucci.md": "tests/docs/test_variants.py",
-    "operate/variants/comer.md": "tests/docs/test_variants.py",
-    "operate/variants/zheng.md": "tests/docs/test_variants.py",
-    "operate/moving.md": "tests/behaviour/moves/test_tour.py",
-    "design/virtual-workspaces.md": "tests/unit/virtual/test_writing_one.py",
-    "guides/envtest.md": "tests/behaviour/envtest/test_envtest.py",
-    "guides/gitops.md": "tests/docs/test_excerpts.py",
-    "guides/custom-resources.md": "tests/docs/test_excerpts.py",
-    "guides/entering-workspaces.md": "tests/docs/test_excerpts.py",
-    "guides/deleting-workspaces.md": "tests/docs/test_excerpts.py",
-    "operate/audit.md": "tests/docs/test_excerpts.py",
-    "operate/monitoring.md": "tests/docs/test_excerpts.py",
-    "operate/health.md": "tests/docs/test_excerpts.py",
-    "operate/limits.md": "tests/docs/test_excerpts.py",
-    "reference/configuration.md": "tests/docs/test_excerpts.py",
-    "reference/plugins.md": "tests/docs/test_excerpts.py",
-    "reference/virtual-workspaces.md": "tests/docs/test_excerpts.py",
-    "troubleshooting.md": "tests/docs/test_excerpts.py",
-    "guides/multicluster.md": "tests/docs/test_multicluster_tour.py",
-    "tutorials/provider-go.md": "tests/docs/test_pages.py",
-    "operate/cache.md": "tests/docs/test_command_lines.py",
-    "operate/front-proxy.md": "tests/docs/test_command_lines.py",
-    "operate/sign-in.md": "tests/docs/test_command_lines.py",
-    "reference/clients.md": "tests/docs/test_command_lines.py",
+    "guides/access.md": "tests/docs/test_excerpts.py::test_every_excerpt_works",
+    "guides/coming-from-kcp.md": "tests/behaviour/importing/test_kcp.py::test_the_page",
+    "guides/custom-resources.md": "tests/docs/test_excerpts.py::test_every_excerpt_works",
+    "guides/deleting-workspaces.md": "tests/docs/test_excerpts.py::test_every_excerpt_works",
+    "guides/entering-workspaces.md": "tests/docs/test_excerpts.py::test_every_excerpt_works",
+    "guides/envtest.md": "tests/docs/test_programs.py::test_kinds_of_kubernetes",
+    "guides/gitops.md": "tests/docs/test_excerpts.py::test_every_excerpt_works",
+    "guides/multicluster.md": "tests/docs/test_multicluster_tour.py::test_the_tour",
+    "operate/audit.md": "tests/docs/test_excerpts.py::test_every_excerpt_works",
+    "operate/backup.md": "tests/docs/test_programs.py::test_backups",
+    "operate/cache.md": "tests/docs/test_command_lines.py::test_the_cache_server",
+    "operate/fleet.md": "tests/behaviour/fleet/test_command.py::test_the_pages_for_operators",
+    "operate/from-one-shard.md": "tests/behaviour/fleet/test_command.py::test_the_pages_for_operators",
+    "operate/front-proxy.md": "tests/docs/test_command_lines.py::test_the_front_proxy",
+    "operate/health.md": "tests/docs/test_excerpts.py::test_every_excerpt_works",
+    "operate/limits.md": "tests/docs/test_excerpts.py::test_every_excerpt_works",
+    "operate/monitoring.md": "tests/docs/test_excerpts.py::test_every_excerpt_works",
+    "operate/moving.md": "tests/behaviour/moves/test_tour.py::test_every_command_works",
+    "operate/operator.md": "tests/docs/test_excerpts.py::test_every_excerpt_works",
+    "operate/placement.md": "tests/behaviour/fleet/test_command.py::test_the_pages_for_operators",
+    "operate/scaling.md": "tests/docs/test_programs.py::test_more_cores",
+    "operate/sign-in.md": "tests/docs/test_command_lines.py::test_an_issuer_and_pages_of_other_origins",
+    "operate/tracing.md": "tests/docs/test_excerpts.py::test_every_excerpt_works",
+    "operate/up.md": "tests/docs/test_variants.py::test_the_page_of_the_command",
+    "operate/upgrade.md": "tests/docs/test_programs.py::test_backups",
+    "operate/variants/comer.md": "tests/docs/test_variants.py::test_a_variant",
+    "operate/variants/dekker.md": "tests/docs/test_variants.py::test_a_variant",
+    "operate/variants/vespucci.md": "tests/docs/test_variants.py::test_a_variant",
+    "operate/variants/zheng.md": "tests/docs/test_variants.py::test_hosts_of_zheng",
+    "reference/clients.md": "tests/docs/test_command_lines.py::test_scripts_that_run_clients",
+    "reference/clusters.md": "tests/docs/test_excerpts.py::test_every_excerpt_works",
+    "reference/configuration.md": "tests/docs/test_programs.py::test_flags_in_a_file",
+    "reference/plugins.md": "tests/docs/test_excerpts.py::test_every_excerpt_works",
+    "reference/virtual-workspaces.md": "tests/docs/test_excerpts.py::test_every_excerpt_works",
+    "troubleshooting.md": "tests/docs/test_excerpts.py::test_every_excerpt_works",
+    "tutorials/provider-go.md": "tests/docs/test_pages.py::test_the_provider_in_go",
 }
-"""Pages with a test of their own."""
+"""Pages with a test of their own: its file and its name."""
+
+NOT_RUN: dict[str, str] = {
+    "./scripts/start": "installs what it needs from the network; all tests start what it starts",
+    "python3 -m venv kcp && . kcp/bin/activate": "as above",
+    "pip install ./pykcp": "as above",
+    "kcp start": "in the environment that was not made",
+    "docker build -t pykcp": "needs a base image; deploy/check-image does it where there is one",
+    "docker run -p 6443:6443": "as above",
+    "helm install kcp deploy/charts/kcp": "needs a cluster that runs pods; tests/behaviour/deploy",
+    'pip install "pykcp[otel]"': "needs the network",
+}
+"""Beginnings of commands that a page shows and no test of pages runs, and why."""
 
 
 def blocks(page: str) -> Iterator[tuple[list[str], str]]:
@@ -73,13 +100,13 @@ def blocks(page: str) -> Iterator[tuple[list[str], str]]:
 
 
 def has_commands(page: str) -> bool:
+    """In a shell block, after a prompt, or in a block of any other form that names a program."""
     text = (DOCS / page).read_text(encoding="utf-8")
-    if re.search(r"^    \$ ", text, re.MULTILINE):
+    if any(words[:1] in _SHELLS for words, _ in blocks(page)):
         return True
-    return any(
-        words[:1] in (["sh"], ["console"], ["shell"], ["bash"]) or re.match(r"\$ ", block)
-        for words, block in blocks(page)
-    )
+    plain = [block for words, block in blocks(page) if not words]
+    indented = re.findall(r"^ {4,}(\S.*)$", _BLOCK.sub("", text), re.MULTILINE)
+    return any(_COMMAND.match(line) for line in [*"\n".join(plain).splitlines(), *indented])
 
 
 def script(page: str) -> str:
@@ -162,8 +189,44 @@ def test_commands_are_run(page: str) -> None:
 def test_tables_name_what_there_is() -> None:
     for page in (*ELSEWHERE, *RUN):
         assert page in ALL, page
-    for place in ELSEWHERE.values():
-        assert (DOCS.parent / place).exists(), place
+        assert has_commands(page), f"{page} has no commands"
+
+
+def is_slow(place: ast.stmt | ast.expr) -> bool:
+    return any(isinstance(node, ast.Attribute) and node.attr == "slow" for node in ast.walk(place))
+
+
+@pytest.mark.parametrize(
+    ("page", "test"),
+    [*ELSEWHERE.items(), *((page, f"{__file__}::test_every_command_works") for page in RUN)],
+)
+def test_tests_of_pages_are_not_slow(page: str, test: str) -> None:
+    """`scripts/test` leaves slow ones out."""
+    path, _, name = test.partition("::")
+    text = (DOCS.parent / path).read_text(encoding="utf-8")
+    assert pathlib.Path(page).stem in text, f"{path} does not name {page}"
+    body = ast.parse(text).body
+    (function,) = (node for node in body if isinstance(node, ast.FunctionDef) and node.name == name)
+    assert not any(map(is_slow, function.decorator_list)), f"{test} is slow"
+    assert not any(isinstance(node, ast.Assign) and is_slow(node) for node in body), (
+        f"{path} is slow"
+    )
+
+
+def test_what_is_not_run_is_listed() -> None:
+    """The commands of `console` blocks of pages in `RUN`, and those of the installation."""
+    shown = [
+        line.removeprefix("$ ")
+        for page in (*RUN, "operate/tracing.md")
+        for words, text in blocks(page)
+        if words in (["console"], ["sh", "install"])
+        for line in text.splitlines()
+        if line.startswith("$ ") or words == ["sh", "install"]
+    ]
+    for command in shown:
+        assert any(command.startswith(known) for known in NOT_RUN), command
+    for known in NOT_RUN:
+        assert any(command.startswith(known) for command in shown), known
 
 
 def test_the_ten_minutes_have_their_blocks() -> None:

@@ -21,13 +21,14 @@ from tests.docs.test_pages import blocks, environ
 
 from pykcp.programs.front_proxy.settings import FrontProxySettings
 from pykcp.programs.kit.settings import ProgramSettings
+from pykcp.programs.operator.variants import variant_manifests
 from pykcp.programs.shard.settings import ShardSettings
 
 _WRAPPER = """#!/bin/bash
 words=()
 for word in "$@"; do [ "$word" = --detach ] || words+=("$word"); done
 case "$1" in
-  up) words+=("--systemd=units") ;;
+  up) [[ "$*" = *--systemd=* ]] || words+=("--systemd=units") ;;
   export | import) words+=("--passphrase-file={folder}/passphrase") ;;
 esac
 exec {python} -m pykcp "${{words[@]}}"
@@ -63,6 +64,7 @@ def typed(folder: pathlib.Path, page: str) -> Iterator[pathlib.Path]:
         for archive in folder.glob("*/*.kcp-export"):  # copied by any means
             if archive.parent != host:
                 shutil.copy(archive, host)
+        text = text.replace("=/", f"={folder}/")  # directories of the test
         lines = [line for line in text.splitlines() if not line.startswith("kubectl ")]
         done = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", "\n".join(lines)],
@@ -72,10 +74,10 @@ def typed(folder: pathlib.Path, page: str) -> Iterator[pathlib.Path]:
         yield host
 
 
-def programs(host: pathlib.Path) -> dict[str, ProgramSettings]:
+def programs(units: pathlib.Path) -> dict[str, ProgramSettings]:
     """The programs of a host by name; each has read its command line."""
     found = {}
-    for unit in sorted((host / "units").glob("*@.service")):
+    for unit in sorted(units.glob("*@.service")):
         (line,) = re.findall(r"^ExecStart=(.*)$", unit.read_text(), re.MULTILINE)
         for program, settings in _PROGRAMS.items():
             if f" -m {program} " in line:
@@ -103,19 +105,30 @@ def programs(host: pathlib.Path) -> dict[str, ProgramSettings]:
 )
 def test_a_variant(page: str, expected: set[str], typing: pathlib.Path) -> None:
     *_, host = typed(typing, f"operate/variants/{page}.md")
-    assert set(programs(host)) == {f"kcp-kcp-{page}-{name}" for name in expected}
+    assert set(programs(host / "units")) == {f"kcp-kcp-{page}-{name}" for name in expected}
     if page == "comer":
         config = yaml.safe_load((host / "admin.kubeconfig").read_text())
         server = config["clusters"][0]["cluster"]["server"]
         assert server == "https://api-internal.comer.example.com:6446/clusters/root"
 
 
+def test_the_page_of_the_command(typing: pathlib.Path) -> None:
+    """An installation begun from a variant, from manifests, and with units in a place of their own."""
+    manifests = typing / "here" / "manifests"
+    manifests.mkdir(parents=True)
+    (manifests / "dekker.yaml").write_text(variant_manifests("dekker"))
+    *_, host = typed(typing, "operate/up.md")
+    expected = {"root-kcp", "alpha-shard-kcp", "frontproxy-front-proxy"}
+    for units in (host / "units", typing / "etc" / "systemd" / "system"):
+        assert set(programs(units)) == {f"kcp-kcp-dekker-{name}" for name in expected}
+
+
 def test_hosts_of_zheng(typing: pathlib.Path) -> None:
     """The control host makes everything and runs its own part; the others run what they import."""
     for _ in typed(typing, "operate/variants/zheng.md"):
         pass
-    control = programs(typing / "control")
+    control = programs(typing / "control" / "units")
     assert set(control) == {"kcp-kcp-zheng-root-kcp", "kcp-kcp-zheng-frontproxy-front-proxy"}
-    assert [name.split("-kcp-")[-1] for name in programs(typing / "alpha")] == [
+    assert [name.split("-kcp-")[-1] for name in programs(typing / "alpha" / "units")] == [
         "zheng-alpha-shard-kcp"
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pathlib
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -26,6 +27,33 @@ def serving(module: str, log: pathlib.Path, *words: str) -> Iterator[int]:
     finally:
         process.send_signal(signal.SIGTERM)
         assert process.wait(20) == 0, log.read_text()
+
+
+@contextmanager
+def typed(command: str, folder: pathlib.Path, *flags: str) -> Iterator[pathlib.Path]:
+    """A command line as a page shows it, with flags of a test, once it is ready; its log.
+
+    It is stopped as by Ctrl-C.
+    """
+    log = folder / "program.log"
+    program, *words = shlex.split(command.replace("\\\n", " "))
+    module = "pykcp" if program == "kcp" else f"pykcp.cli.{program.replace('-', '_')}"
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            [sys.executable, "-m", module, *words, *flags],
+            cwd=folder,
+            stdout=out,
+            stderr=out,
+            env=environment(),
+        )
+    try:
+        eventually(lambda: " is ready\n" in log.read_text() or process.poll() is not None, 60)
+        assert process.poll() is None, log.read_text()
+        yield log
+    finally:
+        process.send_signal(signal.SIGINT)
+        code = process.wait(60)
+    assert code == 0, log.read_text()
 
 
 def kcp(*words: str) -> tuple[int, str]:

@@ -6,9 +6,7 @@ import os
 import pathlib
 import random
 import re
-import shlex
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -17,7 +15,8 @@ from contextlib import closing, contextmanager
 
 import pytest
 
-from pykcp.testing.client import TestClient, eventually
+from pykcp.testing import programs
+from pykcp.testing.client import TestClient
 from pykcp.testing.kubeconfig import Access
 from pykcp.testing.server import environment
 from pykcp.testing.sharded import HOST, free_ports
@@ -45,32 +44,9 @@ def _is_free(port: int) -> bool:
 @contextmanager
 def sharded(directory: pathlib.Path, command: str, port: int) -> Iterator[None]:
     """A command line of `kcp sharded` until it is ready, on free ports, stopped as by Ctrl-C."""
-    with running(directory, f"{command} --secure-port={port}", "kcp sharded is ready") as log:
+    with programs.typed(command, directory, f"--secure-port={port}") as log:
         yield
     assert not _children(str(directory)), log.read_text()
-
-
-@contextmanager
-def running(directory: pathlib.Path, command: str, ready: str) -> Iterator[pathlib.Path]:
-    """A command line of `kcp` until it says that it is ready; its log."""
-    log = directory / "log"
-    program, *words = shlex.split(command)
-    assert program == "kcp"
-    with log.open("wb") as out:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "pykcp", *words],
-            cwd=directory,
-            stdout=out,
-            stderr=out,
-            env=environment(),
-        )
-    try:
-        eventually(lambda: ready in log.read_text(), 60)
-        yield log
-    finally:
-        process.send_signal(signal.SIGINT)
-        code = process.wait(60)
-    assert code == 0, log.read_text()
 
 
 def test_it_starts_serves_and_stops(tmp_path: pathlib.Path) -> None:
@@ -112,8 +88,8 @@ def blocks(page: str, fence: str = "sh") -> list[str]:
 
 def typed(directory: pathlib.Path, lines: Sequence[str]) -> str:
     """What a shell prints in which these are typed."""
-    programs = pathlib.Path(sys.executable).parent  # the plug-ins are installed there
-    path = os.pathsep.join((str(programs), os.environ["PATH"]))
+    plugins = pathlib.Path(sys.executable).parent
+    path = os.pathsep.join((str(plugins), os.environ["PATH"]))
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", "\n".join(lines)],
         cwd=directory,
@@ -136,13 +112,21 @@ def test_the_pages_for_operators(tmp_path: pathlib.Path) -> None:
     """
     single, grown = blocks("from-one-shard.md", "sh server")
     (free,), port = free_ports(1), _free_row(5)
-    address = f"--bind-address={HOST} --secure-port={free}"
-    with running(tmp_path, f"{single.rstrip()} {address}", "kcp is ready"):
+    address = f"--bind-address={HOST}", f"--secure-port={free}"
+    with programs.typed(single, tmp_path, *address):
         before = typed(tmp_path, blocks("from-one-shard.md", "sh before"))
     assert "configmap/greeting created" in before
-    with sharded(tmp_path, grown.rstrip(), port):
+    with sharded(tmp_path, grown, port):
         _has_grown(typed(tmp_path, blocks("from-one-shard.md", "sh after")))
         _is_operated(typed(tmp_path, _of_an_installation(grown, port)))
+        typed(tmp_path, [_here(blocks("backup.md")[0]).replace(".kcp", "fleet")])
+    (restore,) = blocks("backup.md", "sh shard")
+    assert "what was there before is in" in typed(tmp_path, [_here(restore)])
+
+
+def _here(block: str) -> str:
+    """With directories of the test."""
+    return block.replace("/backups", "backups").replace("/var/lib/kcp", "fleet")
 
 
 def _has_grown(output: str) -> None:

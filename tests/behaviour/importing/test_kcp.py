@@ -8,19 +8,25 @@ from __future__ import annotations
 import asyncio
 import base64
 import pathlib
+import re
+import shlex
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import replace
 
 import pytest
 from tests.behaviour.importing.stored import HATS, SECRETS, StoredContent, stored_content
 
-from pykcp.storage.testing import EtcdProcess, find_etcd
+from pykcp.auth.certificates import create_ca, issue_client
+from pykcp.storage.testing import EtcdProcess, find_etcd, free_ports
 from pykcp.testing.apis import BINDINGS, COWBOYS, EXPORTS, MAPS
 from pykcp.testing.client import TestClient
 from pykcp.testing.kubeconfig import read_access
 from pykcp.testing.programs import kcp
-from pykcp.testing.server import ServerProcess, server
+from pykcp.testing.server import ServerProcess, environment, server
 from pykcp.testing.workspaces import LOGICAL_CLUSTER, WORKSPACES, make_workspace
 
 needs_etcd = pytest.mark.skipif(find_etcd() is None, reason="needs etcd")
@@ -50,27 +56,138 @@ def old(content: StoredContent, tmp_path: pathlib.Path) -> pathlib.Path:
     return root
 
 
+PAGE = pathlib.Path(__file__).parents[3] / "docs" / "guides" / "coming-from-kcp.md"
+
+
+class ImportPage:
+    """Commands of the page, with directories and addresses of a test."""
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        self.folder = folder
+        self._text = PAGE.read_text(encoding="utf-8")
+        (self.port,) = free_ports(1)
+
+    def block(self, fence: str) -> str:
+        (found,) = re.findall(rf"^```{fence}\n(.*?)^```$", self._text, re.MULTILINE | re.DOTALL)
+        return self._placed(found)
+
+    def steps(self) -> list[str]:
+        """The commands of the numbered list."""
+        found = re.findall(r"^       (kcp (?:.*\\\n)*.*)$", self._text, re.MULTILINE)
+        return [self._placed(re.sub(r"\\\n *", "", command)) for command in found]
+
+    def _placed(self, command: str) -> str:
+        here = f"http://127.0.0.1:{self.port}"
+        for shown, used in (
+            ("https://127.0.0.1:2379", here),
+            ("http://127.0.0.1:2379", here),
+            ("/var/lib/pykcp/.kcp", "new"),
+            ("/var/lib/kcp/.kcp", ".kcp"),
+            ("/tmp/", ""),
+        ):
+            command = command.replace(shown, used)
+        return command
+
+    def run(self, command: str, **replaced: str) -> tuple[int, str]:
+        """The exit code, and what it says."""
+        for shown, used in replaced.items():
+            command = command.replace(shown, used)
+        done = subprocess.run(
+            [sys.executable, "-m", "pykcp", *shlex.split(command)[1:]],
+            cwd=self.folder, capture_output=True, text=True, env=environment(), check=False,
+        )  # fmt: skip
+        return done.returncode, done.stdout + done.stderr
+
+    def etcd(self) -> subprocess.Popen[bytes]:
+        """An etcd on a copy of the embedded one's data."""
+        copy, serve, _ = self.block("sh embedded").splitlines()
+        subprocess.run(shlex.split(copy), cwd=self.folder, check=True)
+        program, *words = shlex.split(serve)
+        (peer,) = free_ports(1)
+        words += ["--log-level=error", f"--listen-peer-urls=http://127.0.0.1:{peer}"]
+        with (self.folder / "etcd.log").open("wb") as log:
+            return subprocess.Popen(
+                [find_etcd() or program, *words], cwd=self.folder, stdout=log, stderr=log
+            )
+
+    def shards(self, content: StoredContent) -> str:
+        """The command for several shards, with what it reads."""
+        url = f"http://127.0.0.1:{self.port}"
+        root, alpha = content.split("root:consumer")
+        root, beta = root.split("root:a:b")
+        config = self.block("yaml alpha.yaml")
+        for name, shard in {"root": root, "alpha": alpha, "beta": beta}.items():
+            asyncio.run(shard.write_etcd(url, f"/shard/{name}"))
+            shard.write_files(self.folder / name)
+            own = re.sub(r"\[https://.*\]", f"[{url}]", config).replace("registry", f"shard/{name}")
+            own = re.sub(r"(from-root-directory:) .*", rf"\1 {name}", own)
+            (self.folder / f"{name}.yaml").write_text(own)
+        command = self.block("sh shards").replace(
+            "--from-root-directory=…", "--from-root-directory=root"
+        )
+        return command.replace("=…", f"={url} --from-etcd-prefix=/shard/root")
+
+
 @needs_etcd
-def test_from_etcd(
+def test_the_page(
     content: StoredContent, etcd: EtcdProcess, old: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
-    root = tmp_path / "new"
-    words = ("import", f"--from-etcd={etcd.url}", f"--root-directory={root}")
-    code, text = kcp(*words, "--dry-run")
+    """Its commands, in an order in which each has what it needs."""
+    page = ImportPage(tmp_path)
+    etcd.kill()
+    (tmp_path / "etcd" / "etcd0").rename(old / "etcd-server")
+    old = old.rename(tmp_path / ".kcp")
+    _write_certificates(tmp_path)  # which this etcd does not ask for
+    store = page.etcd()
+    try:
+        look, take, start = page.steps()
+        _sees_and_imports(page, look, take)
+        assert start.split()[2:] == [
+            "--root-directory=new",
+            "--secure-port=6443",
+            "--token-auth-file=new/imported-tokens.csv",
+        ]
+        with served(content, old, tmp_path / "new") as process:
+            _imports_by_the_api(page, process)
+        code, text = page.run(page.shards(content), new="of-shards")
+        assert code == 0, text
+    finally:
+        store.kill()
+        store.wait()
+
+
+def _write_certificates(folder: pathlib.Path) -> None:
+    authority = create_ca("etcd", time.time())
+    pair = issue_client(authority, "client", [], time.time())
+    (folder / "ca.crt").write_bytes(authority.certificate)
+    (folder / "client.crt").write_bytes(pair.certificate)
+    (folder / "client.key").write_bytes(pair.key)
+
+
+def _imports_by_the_api(page: ImportPage, process: ServerProcess) -> None:
+    """Any server that serves it will do."""
+    kubeconfig = page.folder / ".kcp" / "admin.kubeconfig"
+    text = re.sub(r"(https://127\.0\.0\.1):\d+", rf"\1:{process.port}", kubeconfig.read_text())
+    kubeconfig.write_text(text)
+    code, text = page.run(page.block("sh api"), new="by-the-api")
+    assert code == 0, text
+
+
+def _sees_and_imports(page: ImportPage, look: str, take: str) -> None:
+    code, text = page.run(look)
     assert code == 0, text
     assert (
         "5 workspaces: root:a, root:a:b, root:consumer, root:typed, root:wildwest-provider" in text
     )
     assert "1 cowboys.wild.west" in text
     assert "nothing was changed" in text
-    assert not root.exists()
-
-    code, text = kcp(*words, f"--from-root-directory={old}")
+    assert not (page.folder / "new").exists()
+    (*_, same) = page.block("sh embedded").splitlines()
+    assert take.replace("=…", f"=http://127.0.0.1:{page.port}") == same
+    code, text = page.run(same)
     assert code == 0, text
     assert "fsck: consistent" in text
-    check_served(content, old, root)
-
-    code, text = kcp(*words)
+    code, text = page.run(same)
     assert code == 1
     assert "is not empty; import into a new one" in text
 
@@ -116,13 +233,15 @@ def test_several_shards_become_one(content: StoredContent, tmp_path: pathlib.Pat
         etcd.kill()
     keys = (root / "sa.key", root / "imported-service-accounts.pem")
     flags = [f"--service-account-key-file={path}" for path in keys]
-    check_served(content, tmp_path / "root", root, *flags)
+    with served(content, tmp_path / "root", root, *flags):
+        pass
 
 
-def check_served(
+@contextmanager
+def served(
     content: StoredContent, old: pathlib.Path, root: pathlib.Path, *flags: str
-) -> None:
-    """A server of an imported root directory serves the users of the old one's kubeconfig."""
+) -> Iterator[ServerProcess]:
+    """A server of an imported root directory, which serves the users of the old one's kubeconfig."""
     tokens = f"--token-auth-file={root / 'imported-tokens.csv'}"
     process = ServerProcess(root, [tokens, *flags]).start()
     try:
@@ -131,6 +250,7 @@ def check_served(
         people = TestClient(replace(read_access(kubeconfig, "root"), port=port), "root")
         with closing(masters), closing(people):
             check(content, masters, people)
+        yield process
     finally:
         process.stop()
 
