@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 from pykcp.aio.owner import spawn
-from pykcp.programs.operator.compiled import CompiledWorkload, InitStep, Probes
+from pykcp.programs.operator.compiled import CompiledWorkload, InitStep, Probe, Probes
 from pykcp.programs.operator.drivers.process.identity import identify
 from pykcp.programs.operator.drivers.process.state import (
     BACK_OFF,
@@ -82,6 +82,7 @@ async def test_a_killed_program_is_restarted(
         second = (await until(supervisor, _is_up)).replicas[0]
         assert second.pid != first.pid
         assert second.restarts == 1
+        assert second.restart_reason == "the process has ended"
 
 
 async def test_a_program_that_cannot_start_shows_its_log(
@@ -124,6 +125,34 @@ async def test_a_program_over_its_memory_limit_is_restarted(
         # one that it can hold
         await supervisor.apply([replace(workload, resources={"limits": {"memory": "1Gi"}})])
         assert (await until(supervisor, _is_up)).replicas[0].restarts == 0
+
+
+async def test_the_reason_of_a_restart_stays_visible(
+    tmp_path: pathlib.Path, make_workload: MakeWorkload
+) -> None:
+    """The condition is over as soon as the program is back."""
+    workload = replace(make_workload(), resources={"limits": {"memory": "1Gi"}})
+    async with supervising(tmp_path, workload) as supervisor:
+        pid = (await until(supervisor, _is_up)).replicas[0].pid
+        workload = replace(workload, resources={"limits": {"memory": "4Mi"}})
+        await supervisor.apply([workload])
+        await until(supervisor, _is_failing)
+        state = await until(supervisor, lambda state: not _is_failing(state))
+        (replica,) = state.replicas
+        assert conditions(state)[1]["status"] == "False"
+        assert replica.pid != pid
+        assert "MiB of memory; resources.limits.memory is 4 MiB" in replica.restart_reason
+
+
+async def test_a_program_over_its_memory_limit_need_not_be_ready(
+    tmp_path: pathlib.Path, make_workload: MakeWorkload
+) -> None:
+    """One that answers no probe any more may have too little memory to do so."""
+    probes = Probes(readiness=Probe("/never", delay=0, period=1, failures=1000))
+    workload = make_workload(probes=probes, resources={"limits": {"memory": "4Mi"}})
+    async with supervising(tmp_path, workload) as supervisor:
+        crash = conditions(await until(supervisor, _is_failing))[1]
+        assert "MiB of memory; resources.limits.memory is 4 MiB" in crash["message"]
 
 
 async def test_programs_survive_their_supervisor_and_are_adopted(

@@ -91,7 +91,9 @@ def _workload_lines(workload: Object, is_running: bool) -> Iterator[str]:
             continue
         phase = one["phase"] if is_running else ("running" if identify(one["pid"]) else "ended")
         used = memory(one["pid"]) >> 20
-        yield f"      {one['number']}: {phase}  pid {one['pid']}  {used} MiB  restarts {one['restarts']}"
+        reason = one.get("restart_reason")
+        last = f", the last: {reason}" if reason else ""
+        yield f"      {one['number']}: {phase}  pid {one['pid']}  {used} MiB  restarts {one['restarts']}{last}"
     for condition in workload["conditions"]:
         if condition["type"] == "FieldsIgnored" and workload["ignored"] != ["resources"]:
             yield f"      {condition['message']}"

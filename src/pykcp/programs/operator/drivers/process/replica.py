@@ -231,7 +231,7 @@ class ReplicaProcess:
                 kind, "" if kind == LIVENESS and outcome.is_certificate else problem, clock()
             )
         self._rotate()
-        if health.is_ready and not health.restart_reason:
+        if not health.restart_reason:  # also if it is not ready: that may be why
             used = own_memory(record.identity.pid) if self._memory_limit else 0
             health.restart_reason = memory_problem(used, self._memory_limit)
         self._show_health(health)
@@ -275,6 +275,7 @@ class ReplicaProcess:
             message=f"{reason}; failed {self._failures} times in a row, next start in {seconds:g} s",
             lines=lines,
             restarts=self.state.restarts + 1,
+            restart_reason=reason,
         )
         self._wake.clear()
         try:

@@ -24,6 +24,8 @@ class ReplicaState:
     port: int = 0
     since: float = 0.0
     restarts: int = 0
+    restart_reason: str = ""
+    """Why the last run ended; kept while the next one is well."""
     exit_code: int | None = None
     """Of the last run; negative for a signal. None if unknown."""
     message: str = ""
