@@ -55,7 +55,7 @@ class Http2(Receiving[Head]):
     ) -> None:
         self._max_streams = settings.max_concurrent_streams
         super().__init__(settings, huffman, now, unsent)
-        self._stream_window = settings.stream_window
+        self._first_window, self._stream_window = settings.first_window, settings.stream_window
         self._preface_missing = frames.PREFACE
         self._gaps: list[tuple[int, int]] = []
         self.orphans = 0
@@ -96,7 +96,7 @@ class Http2(Receiving[Head]):
     def _open(self, stream_id: int, head: Head | None, is_complete: bool) -> None:
         if head is not None and is_complete and head.content_length:
             raise StreamFault(stream_id, PROTOCOL_ERROR, "body shorter than announced")
-        stream = StreamState(stream_id, self._initial_window, self._settings.first_window)
+        stream = StreamState(stream_id, self._initial_window, self._first_window)
         self.streams[stream_id] = stream
         if is_complete:
             stream.is_remote_open = False
