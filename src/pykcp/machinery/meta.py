@@ -5,8 +5,10 @@ They read what is there and never add anything; where upstream has a zero value,
 use the functions that say they set something.
 """
 
+import math
 import time
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from pykcp.types import Object
@@ -138,6 +140,11 @@ def set_annotation(obj: Object, key: str, value: str) -> None:
 
 def now_rfc3339(seconds: float) -> str:
     """A moment (seconds since 1970) as timestamps are written: UTC, whole seconds."""
+    return _whole_second(math.floor(seconds))
+
+
+@lru_cache(maxsize=64)  # most moments are now, which many objects of a second say
+def _whole_second(seconds: int) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
 
 

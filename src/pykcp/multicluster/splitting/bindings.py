@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
+from functools import lru_cache
 from operator import attrgetter
 
 from pykcp.machinery import conditions, meta
@@ -208,10 +209,15 @@ def _explanation(decision: PlacementDecision) -> list[Object]:
             reason = decision.reasons.get(name, "")
         else:
             reason = "was not needed"
-        scores = ", ".join(
-            f"{part} {value}" for part, value in zip(WEIGHTS, verdict.scores, strict=False) if value
-        )
+        scores = _scores_as_text(verdict.scores)
         if scores:
             reason = f"{reason} ({scores})"
         made.append({"name": name, "chosen": is_chosen, "reason": reason, "score": verdict.total})
     return made
+
+
+@lru_cache(maxsize=1024)  # most clusters score like others
+def _scores_as_text(scores: tuple[int, ...]) -> str:
+    return ", ".join(
+        f"{part} {value}" for part, value in zip(WEIGHTS, scores, strict=False) if value
+    )

@@ -117,10 +117,11 @@ def expected(leaf: Object, wanted: Object, root: Object) -> KnownLeaf:
 
     The event of the write then is no news.
     """
-    mark = content_hash(_content(wanted))
     if meta.generation(root):
         is_same = bool(leaf) and _content(leaf) == _content(wanted)
         mark = str(meta.generation(leaf) + (0 if is_same else 1))
+    else:
+        mark = content_hash(_content(wanted))
     return KnownLeaf(wanted["metadata"]["labels"][CLUSTER_LABEL], mark)
 
 

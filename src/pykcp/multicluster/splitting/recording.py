@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from typing import NamedTuple
 
 from pykcp.clients.interface import Writer
 from pykcp.machinery import meta
 from pykcp.machinery.resources import EVENTS
 from pykcp.machinery.status import StatusError
-from pykcp.multicluster.names import short_hash
 from pykcp.types import Object
 
 COMPONENT = "deployment-splitter"
@@ -26,7 +26,8 @@ class Told(NamedTuple):
 
 def event(root: Object, told: Told, now: float) -> Object:
     moment = meta.now_rfc3339(now)
-    name = short_hash(f"{meta.uid(root)}{told.reason}{now}", 16)
+    mark = f"{meta.uid(root)}{told.reason}{now}".encode()
+    name = blake2b(mark, digest_size=8).hexdigest()
     return {
         "apiVersion": "v1",
         "kind": "Event",

@@ -192,7 +192,8 @@ class WorkloadScheduler:
         departures: _Departures,
     ) -> None:
         parts = self._parts
-        wanted = bindings.spec_of(root, policy, workload, decision, self._leading.references(key))
+        leaders = self._leading.references(key) if workload.leaders else []
+        wanted = bindings.spec_of(root, policy, workload, decision, leaders)
         before = (binding or {}).get("spec") or {}
         is_changed = binding is None or before != wanted
         told = _told(before, wanted, decision) if is_changed else []
