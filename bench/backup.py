@@ -114,9 +114,7 @@ def back_up(shard: ServerProcess, journal: Journal, to: pathlib.Path, seconds: f
     measure_commands("increments", journal, words, seconds)
 
 
-def measure_commands(
-    name: str, journal: Journal, words: tuple[str, ...], seconds: float
-) -> None:
+def measure_commands(name: str, journal: Journal, words: tuple[str, ...], seconds: float) -> None:
     """Run a command once, or one after the other for some time; what it takes, and writers see."""
     began, used, count, text = time.perf_counter(), children_seconds(), 0, ""
     while not count or time.perf_counter() - began < seconds:

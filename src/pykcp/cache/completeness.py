@@ -11,9 +11,7 @@ from pykcp.registry.stored import StoreReader
 from pykcp.types import Object
 
 
-def has_all_copies(
-    store: StoreReader, own_shard: str, place: str, name: str, copies: str
-) -> bool:
+def has_all_copies(store: StoreReader, own_shard: str, place: str, name: str, copies: str) -> bool:
     """`place` and `name` of a ClusterCachedResource; `copies`: what they are in the cache.
 
     Shards of kcp and of older versions do not mark copies: theirs count as complete.
