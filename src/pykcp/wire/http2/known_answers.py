@@ -24,7 +24,9 @@ from pykcp.wire.http2.hpack import Field, HeaderEncoder
 _DATE = b"\x0f\x12\x1d"
 """How a date is encoded, up to its 29 characters."""
 _LENGTH = "content-length"
-_ONE_HOP = frozenset(("te", "trailer", "proxy-authenticate", "proxy-authorization", "date", _LENGTH))
+_ONE_HOP = frozenset(
+    ("te", "trailer", "proxy-authenticate", "proxy-authorization", "date", _LENGTH)
+)
 """Fields that are not passed on as they are, of those that an HTTP/2 answer may have."""
 _MOST_LEADS = 64
 _MOST_MIDDLES = 64
