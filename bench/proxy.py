@@ -3,7 +3,8 @@
     python bench/proxy.py [--seconds 3] [--paths 200] [--other PROGRAM]
 
 A shard and a front-proxy are started; the clients sign in with certificates. `--other` is another
-front-proxy with the same flags, such as kcp's own, which is then measured before the same shard.
+front-proxy with the same flags, such as kcp's own, before the same shard. All are measured in turn,
+for a part of the time each, so that whatever else the machine does concerns all of them.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from typing import NamedTuple
 
 import uvloop
@@ -34,6 +35,8 @@ from pykcp.testing.workspaces import make_workspace
 _MAPS = "/api/v1/namespaces/default/configmaps"
 _CONNECTIONS = ((1, 1), (16, 1), (64, 1), (1, 64))
 """How many, and how many requests on each at a time."""
+_ROUNDS = 6
+"""Parts of the time; what is measured takes turns."""
 _LISTED, _LISTED_SIZE = 1000, 15_000
 _WATCHES, _EVENTS = 100, 100
 _ADMIN = ("kcp-admin", ["system:kcp:admin"])
@@ -77,8 +80,8 @@ class Spent:
 
 async def load(
     connections: list[Connection], each: int, paths: list[str], seconds: float
-) -> tuple[int, float]:
-    """Requests done, and their median time in milliseconds."""
+) -> list[float]:
+    """Seconds of each request that was done."""
     end = time.perf_counter() + seconds
     times: list[float] = []
 
@@ -93,44 +96,90 @@ async def load(
     await asyncio.gather(
         *(worker(c, i * 31) for i, c in enumerate(connections) for _ in range(each))
     )
-    return len(times), statistics.median(times) * 1e3
+    return times
+
+
+class Measured:
+    """What requests to one target took in all rounds."""
+
+    def __init__(self, shard: Target, to: Target, opened: list[Connection]) -> None:
+        self._shard, self.to, self.opened = shard, to, opened
+        self.times: list[float] = []
+        self._spent = [0.0, 0.0]
+
+    async def add(self, work: Awaitable[list[float]]) -> None:
+        spent = Spent(self._shard, self.to)
+        self.times += await work
+        self._spent = [a + b for a, b in zip(self._spent, spent.each(1), strict=True)]
+
+    def each(self) -> list[float]:
+        """Microseconds of the shard and of the target for one request."""
+        return [one / len(self.times) for one in self._spent]
+
+    def median(self) -> float:
+        """Milliseconds."""
+        return statistics.median(self.times) * 1e3
+
+
+@asynccontextmanager
+async def measured(
+    shard: Target, targets: Sequence[Target], connections: int
+) -> AsyncIterator[list[Measured]]:
+    """Connections to all targets at once: they take turns."""
+    made = [Measured(shard, to, await open_all(to, connections)) for to in targets]
+    yield made
+    for one in made:
+        for connection in one.opened:
+            connection.close()
 
 
 async def measure(
-    shard: Target, proxy: Target, paths: list[str], connections: int, each: int, seconds: float
+    shard: Target,
+    proxies: Sequence[Target],
+    paths: list[str],
+    connections: int,
+    each: int,
+    seconds: float,
 ) -> None:
-    costs = {}
-    for to in (shard, proxy):
-        opened = await open_all(to, connections)
-        await load(opened, each, paths, 0.5)
-        spent = Spent(shard, proxy)
-        count, median = await load(opened, each, paths, seconds)
-        costs[to.name] = [*spent.each(count), median]
-        for connection in opened:
-            connection.close()
-    direct, through = costs[shard.name], costs[proxy.name]
-    print(
-        f"get, {connections:3} connections × {each:2}: {proxy.name} {through[1]:6.1f} µs, "
-        f"shard {through[0]:6.1f} µs behind it, {direct[0]:6.1f} µs directly; "
-        f"p50 {through[2]:.2f} ms, directly {direct[2]:.2f} ms",
-        flush=True,
-    )
+    async with measured(shard, (shard, *proxies), connections) as all_:
+        for one in all_:
+            await load(one.opened, each, paths, 0.5)
+        for _ in range(_ROUNDS):
+            for one in all_:
+                await one.add(load(one.opened, each, paths, seconds / _ROUNDS))
+    direct = all_[0]
+    for one in all_[1:]:
+        of_shard, of_proxy = one.each()
+        print(
+            f"get, {connections:3} connections × {each:2}: {one.to.name} {of_proxy:6.1f} µs, "
+            f"shard {of_shard:6.1f} µs behind it, {direct.each()[0]:6.1f} µs directly; "
+            f"p50 {one.median():.2f} ms, directly {direct.median():.2f} ms",
+            flush=True,
+        )
 
 
-async def measure_list(shard: Target, proxy: Target, path: str, count: int = 5) -> None:
-    (connection,) = await open_all(proxy, 1)
-    size, spent = 0, Spent(shard, proxy)
-    for _ in range(count):
+async def measure_list(shard: Target, proxies: Sequence[Target], path: str) -> None:
+    size = 0
+
+    async def ask(connection: Connection) -> list[float]:
+        nonlocal size
+        began = time.perf_counter()
         reply = await connection.request("GET", path)
         assert reply.status == 200, reply.content()[:300]
         size = sum(map(len, reply.body))
-    of_shard, of_proxy = spent.each(count)
-    connection.close()
-    print(
-        f"list of {size / 1e6:.1f} MB: {proxy.name} {of_proxy / 1e3:.1f} ms, "
-        f"shard {of_shard / 1e3:.1f} ms",
-        flush=True,
-    )
+        return [time.perf_counter() - began]
+
+    async with measured(shard, proxies, 1) as all_:
+        for _ in range(_ROUNDS):
+            for one in all_:
+                await one.add(ask(one.opened[0]))
+    for one in all_:
+        of_shard, of_proxy = one.each()
+        print(
+            f"list of {size / 1e6:.1f} MB: {one.to.name} {of_proxy / 1e3:.1f} ms, "
+            f"shard {of_shard / 1e3:.1f} ms",
+            flush=True,
+        )
 
 
 async def measure_events(shard: Target, proxy: Target, path: str) -> None:
@@ -165,13 +214,15 @@ async def measure_events(shard: Target, proxy: Target, path: str) -> None:
     )
 
 
-async def run(shard: Target, proxy: Target, work: Work, seconds: float) -> None:
-    print(f"memory of {proxy.name}, idle: {proxy.memory():.1f} MiB")
+async def run(shard: Target, proxies: Sequence[Target], work: Work, seconds: float) -> None:
+    for proxy in proxies:
+        print(f"memory of {proxy.name}, idle: {proxy.memory():.1f} MiB")
     for connections, each in _CONNECTIONS:
-        await measure(shard, proxy, work.paths, connections, each, seconds)
-    await measure_list(shard, proxy, work.large)
-    await measure_events(shard, proxy, work.watched)
-    print(f"memory of {proxy.name}, afterwards: {proxy.memory():.1f} MiB")
+        await measure(shard, proxies, work.paths, connections, each, seconds)
+    await measure_list(shard, proxies, work.large)
+    for proxy in proxies:
+        await measure_events(shard, proxy, work.watched)
+        print(f"memory of {proxy.name}, afterwards: {proxy.memory():.1f} MiB")
 
 
 def make_work(proxy: FrontProxyProcess, count: int) -> Work:
@@ -241,10 +292,11 @@ def main() -> None:
                 work = make_work(proxy, options.paths)
                 before = target("shard", shard.port, shard.pid, files)
                 ours = target("proxy", proxy.port, proxy.pid, files)
-                uvloop.run(run(before, ours, work, options.seconds))
                 if options.other:
                     with other_proxy(options.other, files, shard) as other:
-                        uvloop.run(run(before, other, work, options.seconds))
+                        uvloop.run(run(before, (ours, other), work, options.seconds))
+                else:
+                    uvloop.run(run(before, (ours,), work, options.seconds))
         finally:
             shard.stop()
 
