@@ -76,7 +76,7 @@ def change(what: str) -> Change:
     ],
 )
 async def test_late_creations(changes: list[str], is_swept: bool) -> None:
-    unused = cast(Any, None)
+    unused = cast("Any", None)
     deletion = ClusterDeletion(unused, unused, unused, unused, unused)
     feed = Feed()
     deletion.follow(feed)
