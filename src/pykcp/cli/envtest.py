@@ -3,15 +3,20 @@
 envtest starts `etcd` and `kube-apiserver` of the directory `$KUBEBUILDER_ASSETS`. The programs that
 are written here are small scripts: `kube-apiserver` runs `kcp start` with one logical cluster at the
 root of the URL, and `etcd` only answers health checks, since the server has a store of its own.
+Both end when the tests that started them are gone, also if those were killed.
 """
 
 from __future__ import annotations
 
 import http.server
+import os
 import pathlib
 import shlex
 import shutil
+import signal
 import sys
+import threading
+import time
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
@@ -38,6 +43,9 @@ _PASSED = frozenset((
     "service-node-port-range", "tls-cert-file", "tls-private-key-file", "token-auth-file", "v",
 ))  # fmt: skip
 """Flags of kube-apiserver that `kcp start` has, too. Others have no meaning here."""
+_DIRECTORIES = "k8s_test_framework_"
+"""How the names of the directories begin that envtest gives to its programs."""
+_LOOK_SECONDS = 1.0
 
 
 def main(words: Sequence[str]) -> int:
@@ -89,7 +97,25 @@ def _run_server(words: Sequence[str]) -> int:
     from pykcp.cli.kcp import START
     from pykcp.cli.server import start
 
+    _end_with_tests(words)
     return start(START, server_words(words))
+
+
+def _end_with_tests(words: Sequence[str]) -> None:
+    """Stop when the process that started this one is gone, if that is envtest.
+
+    Tests that are killed, by a time limit for example, cannot stop what they have started.
+    """
+    if not any(_DIRECTORIES in word for word in words):
+        return
+    parent = os.getppid()
+
+    def look() -> None:
+        while os.getppid() == parent:
+            time.sleep(_LOOK_SECONDS)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=look, name="envtest", daemon=True).start()
 
 
 class _Healthy(http.server.BaseHTTPRequestHandler):
@@ -114,6 +140,7 @@ def _answer_health_checks(words: Sequence[str]) -> int:
         return 1
     url = urlsplit(urls[0].partition(",")[0])
     address = (url.hostname or "127.0.0.1", url.port or 2379)
+    _end_with_tests(words)
     with http.server.ThreadingHTTPServer(address, _Healthy) as server:
         server.serve_forever()
     return 0
