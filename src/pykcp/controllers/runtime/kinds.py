@@ -45,7 +45,7 @@ class ServedKinds:
         found = self._by_kind.get((group, version, kind))
         if found is not None:
             return found
-        for definition in self._directory.own_definitions(cluster):
+        for definition in self._directory.definitions(cluster):
             if definition.kind == kind and definition.group == group:
                 return _served(definition, version) if version in definition.versions else None
         return None
@@ -63,7 +63,7 @@ class ServedKinds:
         if found is not None:
             return found
         plural = stored.partition(":")[0].rpartition("/")[2]
-        for definition in self._directory.own_definitions(cluster):
+        for definition in self._directory.definitions(cluster):
             if definition.plural != plural or not definition.versions:
                 continue  # most kinds, told at the least cost
             if _has_objects(definition) and stored_as(definition) == stored:

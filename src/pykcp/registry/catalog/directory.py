@@ -120,12 +120,7 @@ class Directory:
             await source.load(cluster)
 
     def definitions(self, cluster: str) -> tuple[ResourceDefinition, ...]:
-        own = self.own_definitions(cluster)
-        return self._builtins + own if own else self._builtins
-
-    def own_definitions(self, cluster: str) -> tuple[ResourceDefinition, ...]:
-        """Those that the cluster has beside the built-in ones."""
         own: tuple[ResourceDefinition, ...] = ()
         for source in self._sources:
             own += source.definitions(cluster)
-        return own
+        return self._builtins + own if own else self._builtins
