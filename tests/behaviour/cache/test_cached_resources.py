@@ -17,9 +17,14 @@ CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 INSTANCES = "/apis/machines.svm.io/v1alpha1/instances"
 
 
-def define(client: TestClient, scope: str = "Cluster") -> None:
-    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    version = {"name": "v1alpha1", "served": True, "storage": True}
+def define(client: TestClient, scope: str = "Cluster", also: str = "") -> None:
+    """`also`: another version of it."""
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    versions = [
+        {"name": name, "served": True, "storage": name != also, "schema": schema}
+        for name in ("v1alpha1", also)
+        if name
+    ]
     made = client.post(
         CRDS,
         {
@@ -28,7 +33,7 @@ def define(client: TestClient, scope: str = "Cluster") -> None:
                 "group": "machines.svm.io",
                 "scope": scope,
                 "names": {"kind": "Instance", "plural": "instances"},
-                "versions": [{**version, "schema": {"openAPIV3Schema": schema}}],
+                "versions": versions,
             },
         },
     )
@@ -113,6 +118,36 @@ def test_objects_are_copied_and_counted(shard: ServerProcess, cluster: TestClien
     assert cached(shard, "*", "*").get(f"{INSTANCES}:beef").status == 404
     seen = copies.get("/apis/machines.svm.io/v1alpha1").json["resources"]
     assert [one["name"] for one in seen] == ["instances"]
+
+
+def test_two_versions_with_one_identity(shard: ServerProcess, cluster: TestClient) -> None:
+    """Their copies are the same, and none of them removes the other's."""
+    define(cluster, also="v1beta1")
+    add(cluster, "a", part="a")
+    add(cluster, "b", part="b")
+    publish(cluster, labelSelector={"matchLabels": {"part": "a"}})
+    identity = eventually(lambda: status(cluster).get("identityHash"))
+    publish(
+        cluster,
+        "other",
+        version="v1beta1",
+        labelSelector={"matchLabels": {"part": "b"}},
+        identity={"secretRef": {"namespace": "kcp-system", "name": "instances"}},
+    )
+    eventually(lambda: status(cluster, "other").get("identityHash") == identity)
+    copies = cached(shard, name_of(cluster), "root")
+
+    def versions() -> dict[str, str]:
+        items = copies.get(INSTANCES).json.get("items") or ()
+        found = [one["metadata"] for one in items]
+        return {one["name"]: one["resourceVersion"] for one in found}
+
+    eventually(lambda: versions().keys() == {"a", "b"})
+    before = versions()
+    add(cluster, "last", part="b")
+    eventually(lambda: versions().keys() == {"a", "b", "last"})
+    cluster.delete(f"{INSTANCES}/last")
+    eventually(lambda: versions() == before)
 
 
 def test_copies_follow(shard: ServerProcess, cluster: TestClient) -> None:

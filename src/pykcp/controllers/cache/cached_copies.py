@@ -200,9 +200,13 @@ class CachedCopies:
 
     async def _original(self, wanted: RequestedCopies, key: Copied) -> Object | None:
         found = await self._client.get(key.cluster, wanted.kind, key.name)
-        if found is None or not labels.parse(wanted.labels).matches(meta.labels(found)):
+        if found is None:
             return None
-        return found
+        # Those of two versions may share an identity: none removes what the other one selects.
+        here = self._wanted.get(key.cluster, {}).values()
+        selectors = {one.labels for one in here if one.cached == wanted.cached} | {wanted.labels}
+        given = meta.labels(found)
+        return found if any(labels.parse(one).matches(given) for one in selectors) else None
 
 
 def _is_same(one: RequestedCopies, other: RequestedCopies) -> bool:
