@@ -168,7 +168,9 @@ WHEN = {
     "RequestEntityTooLarge": "The body has more than 3 MiB.",
     "ServiceUnavailable": "The store is unavailable or full; retry after `Retry-After`.",
     "Timeout": "The server has not reached the requested resource version yet; clients retry.",
-    "TooManyRequests": "Too many requests at the same time; retry after `Retry-After`.",
+    "TooManyRequests": "Too many requests at the same time, or `storage is (re)initializing`: the"
+    " cache does not have all objects of a [virtual resource](cache.md#virtual-resources) yet; retry"
+    " after `Retry-After`.",
     "Unauthorized": "The credentials are missing or invalid.",
     "UnsupportedMediaType": "The media type of the body is not supported by the resource.",
 }
