@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import queue
+import sys
 import threading
+import time
 from collections.abc import Callable
 
 Done = Callable[[BaseException | None], None]
-Job = tuple[Callable[[], None], Done]
+Job = tuple[Callable[[], None], Done, float]
+_LATE = 0.003
+"""Seconds that a job waited for its start, although the thread was idle: the event loop does not
+let go of the interpreter."""
+_HURRY_SECONDS = 1.0
+_SHORT_TURN = 0.0005
 
 
 class StoreThread:
@@ -18,10 +25,12 @@ class StoreThread:
         self._loop = loop
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._usual_turn = sys.getswitchinterval()
+        self._hurries_until = 0.0
         self._thread.start()
 
     def submit(self, work: Callable[[], None], done: Done) -> None:
-        self._jobs.put((work, done))
+        self._jobs.put((work, done, time.perf_counter()))
 
     async def run(self, work: Callable[[], None]) -> None:
         """The same for a caller who waits."""
@@ -45,10 +54,25 @@ class StoreThread:
 
     def _run(self) -> None:
         while job := self._jobs.get():
-            work, done = job
+            work, done, submitted = job
+            self._set_turn(time.perf_counter(), submitted)
             error: BaseException | None = None
             try:
                 work()
             except BaseException as problem:
                 error = problem
             self._loop.call_soon_threadsafe(done, error)
+
+    def _set_turn(self, now: float, submitted: float) -> None:
+        """While the event loop is busy all the time, have it let go of the interpreter sooner.
+
+        A commit needs the interpreter several times, and waits for a turn of the event loop each
+        time. Short turns cost more when there is no need for them: commits are smaller then.
+        """
+        if now - submitted > _LATE:
+            if not self._hurries_until:
+                sys.setswitchinterval(_SHORT_TURN)
+            self._hurries_until = now + _HURRY_SECONDS
+        elif self._hurries_until and now > self._hurries_until:
+            self._hurries_until = 0.0
+            sys.setswitchinterval(self._usual_turn)

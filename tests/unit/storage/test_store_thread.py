@@ -1,0 +1,25 @@
+"""The thread that commits gets the interpreter sooner while the event loop is busy all the time."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+from pykcp.storage.sqlite.worker import StoreThread
+
+
+async def test_turns_are_short_while_jobs_start_late() -> None:
+    usual = sys.getswitchinterval()
+    thread = StoreThread("test", asyncio.get_running_loop())
+    try:
+        thread._set_turn(100.001, 100.0)
+        assert sys.getswitchinterval() == usual
+        thread._set_turn(101.01, 101.0)
+        assert sys.getswitchinterval() < usual / 2
+        thread._set_turn(101.5, 101.5)  # not late, because turns are short
+        assert sys.getswitchinterval() < usual / 2
+        thread._set_turn(103.0, 103.0)
+        assert sys.getswitchinterval() == usual
+    finally:
+        thread.close()
+        sys.setswitchinterval(usual)
