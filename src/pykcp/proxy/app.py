@@ -27,7 +27,7 @@ from pykcp.machinery.status import ServiceUnavailable, StatusError, Unauthorized
 from pykcp.proxy.backend import OPERATOR, ProxyBackend, check_path, hop_headers, is_plain
 from pykcp.proxy.callers import Caller, CallerSeats, caller_of
 from pykcp.proxy.identity import GroupFilter
-from pykcp.proxy.lookup import RouteLookup, UnknownCluster
+from pykcp.proxy.lookup import RouteLookup, ShardAway, UnknownCluster
 from pykcp.proxy.mapping import CLUSTERS, MappingMatcher, PathMapping
 from pykcp.proxy.merged import MERGED, MergedCollections, read_request
 from pykcp.proxy.merged_reports import REPORTS, MergedReports
@@ -433,7 +433,8 @@ class FrontProxy:
             except SendFailed as error:
                 _log.warning("%s does not answer: %s", urlsplit(onward.url).netloc, error)
                 self._metrics.failed(observer.shard, error)
-                raise BadGateway from error
+                shard = sent.target.shard
+                raise (ShardAway(shard) if shard else BadGateway()) from error
             else:
                 return
             finally:

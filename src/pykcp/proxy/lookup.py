@@ -42,6 +42,16 @@ class ShardsAway(ServiceUnavailable):
         super().__init__(f"shards do not answer: {names}", retry_after=1)
 
 
+class ShardAway(ServiceUnavailable):
+    """The shard that has the logical cluster does not answer.
+
+    Without `Retry-After`: clients would repeat writes of which nobody knows whether they were done.
+    """
+
+    def __init__(self, shard: str) -> None:
+        super().__init__(f"shard {shard} does not answer", code=502)
+
+
 class RouteLookup:
     def __init__(self, table: RouteTable, shards: ShardDirectory, peers: Peers) -> None:
         self._table, self._shards, self._peers = table, shards, peers

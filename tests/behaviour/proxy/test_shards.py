@@ -93,7 +93,8 @@ def test_a_dead_shard_takes_only_its_own_clusters_along(two: Fleet, root: TestCl
     two["shard-1"].kill()
     try:
         reply = inside.get(CONFIG_MAPS)
-        assert (reply.status, reply.body) == (502, b"")
+        assert (reply.status, reply.json["reason"]) == (502, "ServiceUnavailable")
+        assert reply.json["message"] == "shard shard-1 does not answer"
         assert root.get(CONFIG_MAPS).status == 200
         unknown = root.in_cluster("nowhere").get(CONFIG_MAPS)
         assert unknown.status == 503
