@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from pykcp.testing.client import TestClient
@@ -75,6 +77,39 @@ def test_binding(workspace: TestClient) -> None:
     assert other.json["message"] == "name in URL does not match name in Binding object"
     selected = workspace.get(PODS, fieldSelector="spec.nodeName=n1").json["items"]
     assert [one["metadata"]["name"] for one in selected] == ["bound"]
+
+
+def events_after(workspace: TestClient, version: str, name: str) -> list[Object]:
+    query = {"watch": "true", "timeoutSeconds": "1", "resourceVersion": version}
+    lines = workspace.get(PODS, **query).body.splitlines()
+    events = [json.loads(line) for line in lines]
+    return [one for one in events if one["object"]["metadata"]["name"] == name]
+
+
+def test_a_pod_without_a_node_is_marked_and_removed(workspace: TestClient) -> None:
+    """Controllers look for the mark in a pod that goes."""
+    made = workspace.post(PODS, pod("brief")).json
+    answer = workspace.delete(f"{PODS}/brief")
+    assert answer.json["metadata"]["deletionGracePeriodSeconds"] == 0
+    marked, gone = events_after(workspace, made["metadata"]["resourceVersion"], "brief")
+    assert (marked["type"], gone["type"]) == ("MODIFIED", "DELETED")
+    assert marked["object"]["metadata"]["deletionTimestamp"]
+    assert gone["object"]["metadata"]["deletionTimestamp"]
+    assert workspace.get(f"{PODS}/brief").status == 404
+
+
+def test_a_pod_of_a_node_has_time_to_end(workspace: TestClient) -> None:
+    workspace.post(PODS, pod("ending"))
+    workspace.post(f"{PODS}/ending/binding", binding_of("ending", "n1"))
+    marked = workspace.delete(f"{PODS}/ending").json["metadata"]
+    assert marked["deletionGracePeriodSeconds"] == 30
+    assert workspace.delete(f"{PODS}/ending").json["metadata"] == marked
+    shorter = workspace.delete(f"{PODS}/ending", {"gracePeriodSeconds": 5}).json["metadata"]
+    assert shorter["deletionGracePeriodSeconds"] == 5
+    assert shorter["deletionTimestamp"] < marked["deletionTimestamp"]
+    assert workspace.get(f"{PODS}/ending").status == 200
+    assert workspace.delete(f"{PODS}/ending", {"gracePeriodSeconds": 0}).status == 200
+    assert workspace.get(f"{PODS}/ending").status == 404
 
 
 def test_eviction(workspace: TestClient) -> None:

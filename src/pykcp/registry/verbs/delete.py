@@ -21,6 +21,7 @@ from pykcp.registry.verbs.deletion import (
     plan,
     plan_definition,
     plan_namespace,
+    plan_pod,
 )
 from pykcp.registry.verbs.read import ListOptions, find, list_objects
 from pykcp.storage.errors import RevisionMismatch, StoreError
@@ -30,6 +31,7 @@ from pykcp.types import Object
 
 _TRIES = 64
 _NAMESPACES = ("", "namespaces")
+_PODS = ("", "pods")
 _DEFINITIONS = ("apiextensions.k8s.io", "customresourcedefinitions")
 
 
@@ -91,7 +93,11 @@ async def _delete_once(
         return Deleted(value, is_gone=True, uid=uid)
     if action is DeletionAction.NOTHING:
         return Deleted(value, is_gone=False, uid=uid)
-    return Deleted(await _mark(resource, ctx, obj, entry), is_gone=False, uid=uid)
+    marked = await _mark(resource, ctx, obj, entry)
+    if action is DeletionAction.MARK:
+        return Deleted(marked, is_gone=False, uid=uid)
+    await remove_marked(resource, ctx, entry.key)
+    return Deleted(marked, is_gone=True, uid=uid)
 
 
 def check_wanted(resource: Resource, obj: Object, options: DeleteOptions) -> None:
@@ -112,6 +118,8 @@ def decide(resource: Resource, obj: Object, options: DeleteOptions, now: str) ->
         return plan_namespace(obj, options, now)
     if (resource.group, resource.plural) == _DEFINITIONS:
         return plan_definition(obj, options, now)
+    if (resource.group, resource.plural) == _PODS and resource.definition.is_kubernetes:
+        return plan_pod(obj, options, now)
     return plan(obj, options, now=now, collects_garbage=resource.collects_garbage)
 
 
@@ -119,6 +127,13 @@ async def remove(resource: Resource, ctx: RequestContext, entry: Entry) -> None:
     if not ctx.dry_run:
         last = codec.reopen(entry.value)
         await resource.services.store.write((DeleteKey(entry.key, last, entry.revision),))
+
+
+async def remove_marked(resource: Resource, ctx: RequestContext, key: str) -> None:
+    """Take an object out that has just been marked. Raises RevisionMismatch."""
+    entry = resource.services.store.get(key)
+    if entry is not None:
+        await remove(resource, ctx, entry)
 
 
 async def _mark(resource: Resource, ctx: RequestContext, obj: Object, entry: Entry) -> bytes:

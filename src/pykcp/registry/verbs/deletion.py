@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from pykcp.machinery import meta
 from pykcp.machinery.status import Conflict
 from pykcp.types import Object
 
@@ -32,6 +33,8 @@ class DeletionAction(Enum):
     """Take it out of the store now."""
     MARK = "mark"
     """Write the object back, marked as being deleted."""
+    MARK_AND_REMOVE = "mark and remove"
+    """Write it back, marked, then take it out: whoever watches it sees both."""
     NOTHING = "nothing"
     """It is being deleted already and the request changes nothing."""
 
@@ -116,6 +119,47 @@ def plan_namespace(obj: Object, options: DeleteOptions, now: str) -> DeletionAct
 def is_kept_namespace(namespace: Object) -> bool:
     """A namespace has finalizers of its own; it stays until they are gone, too."""
     return bool((namespace.get("spec") or {}).get("finalizers"))
+
+
+def plan_pod(obj: Object, options: DeleteOptions, now: str) -> DeletionAction:
+    """A pod has time to end. Who runs it deletes it again when it has, with a period of 0."""
+    metadata = obj["metadata"]
+    left = metadata.get("deletionGracePeriodSeconds")
+    began = metadata.get("deletionTimestamp")
+    if began and left is None:
+        return plan(obj, options, now=now, collects_garbage=True)
+    if began:
+        if not left and not metadata.get("finalizers"):
+            return DeletionAction.REMOVE  # who marked it did not come to that
+        period = options.grace_period
+        if period is None or period >= left:
+            return DeletionAction.NOTHING  # it may only become shorter
+        metadata["deletionTimestamp"] = _later(began, period - left)
+    else:
+        period = _grace_period(obj, options)
+        mark_as_deleting(metadata, _later(now, period))
+    metadata["deletionGracePeriodSeconds"] = period
+    finalizers = _with_propagation(list(metadata.get("finalizers") or ()), options)
+    if finalizers:
+        metadata["finalizers"] = finalizers
+    else:
+        metadata.pop("finalizers", None)
+    return DeletionAction.MARK if finalizers or period else DeletionAction.MARK_AND_REMOVE
+
+
+def _grace_period(pod: Object, options: DeleteOptions) -> int:
+    """The seconds a pod gets; none if nobody runs it."""
+    spec, status = pod.get("spec") or {}, pod.get("status") or {}
+    if not spec.get("nodeName") or status.get("phase") in ("Failed", "Succeeded"):
+        return 0
+    period = options.grace_period
+    if period is None:
+        period = spec.get("terminationGracePeriodSeconds") or 0
+    return period if period >= 0 else 1
+
+
+def _later(moment: str, seconds: int) -> str:
+    return meta.now_rfc3339(meta.parse_rfc3339(moment) + seconds) if seconds else moment
 
 
 CRD_FINALIZER = "customresourcecleanup.apiextensions.k8s.io"

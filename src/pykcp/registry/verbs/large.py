@@ -35,7 +35,7 @@ from pykcp.registry.verbs.create import (
     generated_name,
     write_new,
 )
-from pykcp.registry.verbs.delete import Deleted, remove
+from pykcp.registry.verbs.delete import Deleted, remove, remove_marked
 from pykcp.registry.verbs.deletion import DeleteOptions, DeletionAction
 from pykcp.registry.verbs.large_request import LargeRequest, deletion_request
 from pykcp.registry.verbs.large_work import Assigned, LargeWork, ValidatedObject
@@ -217,11 +217,15 @@ async def delete_large(
     if marked is None:
         return Deleted(value, is_gone=False, uid=doomed.uid)
     if ctx.dry_run:
-        return Deleted(marked.dry, is_gone=False, uid=doomed.uid)
+        is_gone = doomed.action is DeletionAction.MARK_AND_REMOVE
+        return Deleted(marked.dry, is_gone=is_gone, uid=doomed.uid)
     put = PutKey(entry.key, marked.value, marked.terms, marked.indexes, entry.revision)
     (revision,) = await resource.services.store.write((put,))
     written = await resource.own_form(codec.fill(marked.value, revision))
-    return Deleted(written, is_gone=False, uid=doomed.uid)
+    if doomed.action is DeletionAction.MARK:
+        return Deleted(written, is_gone=False, uid=doomed.uid)
+    await remove_marked(resource, ctx, entry.key)
+    return Deleted(written, is_gone=True, uid=doomed.uid)
 
 
 async def _edited(

@@ -202,7 +202,7 @@ def deletion(ref: KindRef, asker: Asker, value: bytes, options: DeleteOptions) -
     check_wanted(resource, obj, options)
     uid = obj["metadata"]["uid"]
     action = decide(resource, obj, options, resource.services.sources.now())
-    if action is not DeletionAction.MARK:
+    if action in (DeletionAction.REMOVE, DeletionAction.NOTHING):
         return Doomed(action, uid, None)
     marked = ValidatedObject(
         b"",

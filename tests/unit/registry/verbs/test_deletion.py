@@ -19,6 +19,7 @@ from pykcp.registry.verbs.deletion import (
     plan,
     plan_definition,
     plan_namespace,
+    plan_pod,
 )
 
 NOW = "2026-01-01T00:00:00Z"
@@ -153,3 +154,61 @@ def test_preconditions_of_namespaces_are_worded_otherwise() -> None:
         Conflict, match="Precondition failed: UID in precondition: o, UID in object meta: u"
     ):
         check_namespace_preconditions(thing(), DeleteOptions(uid="o"))
+
+
+LATER = "2026-01-01T00:00:30Z"
+SOONER = "2026-01-01T00:00:05Z"
+
+
+def pod(*finalizers: str, node: str = "n1", phase: str = "Running", **metadata: Any) -> Any:
+    spec = {"terminationGracePeriodSeconds": 30, **({"nodeName": node} if node else {})}
+    return {**thing(*finalizers, **metadata), "spec": spec, "status": {"phase": phase}}
+
+
+def ending(when: str, left: int) -> dict[str, Any]:
+    return {"deletionTimestamp": when, "deletionGracePeriodSeconds": left}
+
+
+@pytest.mark.parametrize(
+    ("found", "options", "action", "when", "left"),
+    [
+        (pod(), DeleteOptions(), DeletionAction.MARK, LATER, 30),
+        (pod(), DeleteOptions(grace_period=5), DeletionAction.MARK, SOONER, 5),
+        (pod(), DeleteOptions(grace_period=0), DeletionAction.MARK_AND_REMOVE, NOW, 0),
+        (pod(), DeleteOptions(grace_period=-1), DeletionAction.MARK, "2026-01-01T00:00:01Z", 1),
+        (pod(node=""), DeleteOptions(), DeletionAction.MARK_AND_REMOVE, NOW, 0),
+        (pod(phase="Failed"), DeleteOptions(), DeletionAction.MARK_AND_REMOVE, NOW, 0),
+        (pod("mine", node=""), DeleteOptions(), DeletionAction.MARK, NOW, 0),
+        (
+            pod(node=""),
+            DeleteOptions(propagation="Foreground"),
+            DeletionAction.MARK,
+            NOW,
+            0,
+        ),
+        (pod(**ending(LATER, 30)), DeleteOptions(), DeletionAction.NOTHING, LATER, 30),
+        (
+            pod(**ending(LATER, 30)),
+            DeleteOptions(grace_period=60),
+            DeletionAction.NOTHING,
+            LATER,
+            30,
+        ),
+        (pod(**ending(LATER, 30)), DeleteOptions(grace_period=5), DeletionAction.MARK, SOONER, 5),
+        (
+            pod(**ending(LATER, 30)),
+            DeleteOptions(grace_period=0),
+            DeletionAction.MARK_AND_REMOVE,
+            NOW,
+            0,
+        ),
+        (pod("mine", **ending(NOW, 0)), DeleteOptions(), DeletionAction.NOTHING, NOW, 0),
+        (pod(**ending(NOW, 0)), DeleteOptions(), DeletionAction.REMOVE, NOW, 0),
+    ],
+)
+def test_pods_have_time_to_end(
+    found: Any, options: DeleteOptions, action: DeletionAction, when: str, left: int
+) -> None:
+    assert plan_pod(found, options, NOW) is action
+    metadata = found["metadata"]
+    assert (metadata["deletionTimestamp"], metadata["deletionGracePeriodSeconds"]) == (when, left)
