@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from pykcp.storage.sqlite.worker import StoreThread
+from pykcp.storage.sqlite.worker import USUAL_TURN, StoreThread
 
 
 async def test_turns_are_short_while_jobs_start_late() -> None:
+    sys.setswitchinterval(USUAL_TURN)
     usual = sys.getswitchinterval()
     thread = StoreThread("test", asyncio.get_running_loop())
     try:
@@ -20,6 +21,7 @@ async def test_turns_are_short_while_jobs_start_late() -> None:
         assert sys.getswitchinterval() < usual / 2
         thread._set_turn(103.0, 103.0)
         assert sys.getswitchinterval() == usual
+        thread._set_turn(104.01, 104.0)
     finally:
         thread.close()
-        sys.setswitchinterval(usual)
+    assert sys.getswitchinterval() == usual

@@ -16,6 +16,7 @@ _LATE = 0.003
 let go of the interpreter."""
 _HURRY_SECONDS = 1.0
 _SHORT_TURN = 0.0005
+USUAL_TURN = sys.getswitchinterval()
 
 
 class StoreThread:
@@ -25,7 +26,6 @@ class StoreThread:
         self._loop = loop
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-        self._usual_turn = sys.getswitchinterval()
         self._hurries_until = 0.0
         self._thread.start()
 
@@ -51,6 +51,8 @@ class StoreThread:
         """Returns when everything submitted has run."""
         self._jobs.put(None)
         self._thread.join()
+        if self._hurries_until:
+            sys.setswitchinterval(USUAL_TURN)
 
     def _run(self) -> None:
         while job := self._jobs.get():
@@ -75,4 +77,4 @@ class StoreThread:
             self._hurries_until = now + _HURRY_SECONDS
         elif self._hurries_until and now > self._hurries_until:
             self._hurries_until = 0.0
-            sys.setswitchinterval(self._usual_turn)
+            sys.setswitchinterval(USUAL_TURN)
