@@ -112,6 +112,20 @@ def test_a_pod_of_a_node_has_time_to_end(workspace: TestClient) -> None:
     assert workspace.get(f"{PODS}/ending").status == 404
 
 
+def test_conditions_of_a_status_may_repeat(workspace: TestClient) -> None:
+    """Tests of operators append a condition without a look at those that are there."""
+    made = workspace.post(PODS, pod("conditions")).json
+    ready = {"type": "Ready", "status": "True"}
+    made["status"]["conditions"] = [ready, ready]
+    for _ in range(2):
+        reply = workspace.put(f"{PODS}/conditions/status", made)
+        assert reply.status == 200, reply
+        assert len(reply.json["status"]["conditions"]) == 2
+        made = reply.json
+    changed = workspace.patch(f"{PODS}/conditions", {"metadata": {"labels": {"a": "b"}}})
+    assert changed.status == 200, changed
+
+
 def test_eviction(workspace: TestClient) -> None:
     workspace.post(PODS, pod("evicted"))
     assert workspace.post(f"{PODS}/evicted/eviction", eviction("evicted")).status == 201
