@@ -15,7 +15,9 @@ _LATE = 0.003
 """Seconds that a job waited for its start, although the thread was idle: the event loop does not
 let go of the interpreter."""
 _HURRY_SECONDS = 1.0
+"""How long turns stay short after a job was late."""
 _SHORT_TURN = 0.0005
+"""Seconds after which the event loop lets another thread have the interpreter (all of Python's)."""
 USUAL_TURN = sys.getswitchinterval()
 
 
