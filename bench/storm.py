@@ -21,6 +21,7 @@ import pathlib
 import random
 import re
 import tempfile
+import threading
 import time
 from collections import Counter
 
@@ -34,6 +35,9 @@ TENANTS = 4
 _MOMENT = 0.5
 """Seconds between slow requests that do not belong together."""
 _MOMENTS = 12
+_SAMPLE_SECONDS = 0.5
+_RISE_SECONDS = 3.0
+"""Over which growth of memory is compared."""
 
 
 def _tenant(
@@ -98,6 +102,42 @@ def _worst_moments(delays: Delays, made: list[Made]) -> list[str]:
     return found
 
 
+class MemoryCurve:
+    """The server's memory over time, sampled by a thread."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._samples: list[tuple[float, float]] = []
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def finish(self) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._ended.wait(_SAMPLE_SECONDS):
+            self._samples.append((time.monotonic(), usage(self._place).memory))
+
+    def highest(self) -> float:
+        return max((memory for _, memory in self._samples), default=0.0)
+
+    def rises(self, made: list[Made]) -> list[str]:
+        """The steepest rises, and which attacks were under way then."""
+        step = int(_RISE_SECONDS / _SAMPLE_SECONDS)
+        pairs = list(zip(self._samples[::step], self._samples[step::step], strict=False))
+        pairs.sort(key=lambda pair: pair[0][1] - pair[1][1])
+        first = min((each.began for each in made), default=0.0)
+        found = []
+        for (since, low), (until, high) in pairs[:_MOMENTS]:
+            then = [each.name for each in made if each.began < until and each.ended > since]
+            found.append(
+                f"at {since - first:.1f} s from {low:.0f} to {high:.0f} MiB, during {'; '.join(then)}"
+            )
+        return found
+
+
 def report(place: Place, delays: Delays, made: list[Made], longest: float) -> None:
     print(f"attacks: {len(made)}")
     for name, count in sorted(Counter(each.name for each in made).items()):
@@ -147,20 +187,26 @@ def main() -> None:
             before, buckets = usage(place), busy_buckets(place)
             lateness = busy_buckets(place, "lateness")
             innocent = InnocentProcess(place, room, keeps=True)
+            curve = MemoryCurve(place)
             made: list[Made] = []
             for pipe, process in start_tenants(place, attacks, options.seed, options.seconds):
                 if pipe.poll(options.seconds + 60):
                     made += pipe.recv()
                 process.kill()
             delays = innocent.finish()
+            curve.finish()
             at_once, after = usage(place), settled_usage(place, before)
             longest = longest_busy(buckets, busy_buckets(place))
             report(place, delays, made, longest)
             print(f"CPU between ticks of the loop: {_tail(buckets, busy_buckets(place))}")
             late = busy_buckets(place, "lateness")
             print(f"lateness of the loop, busy machine included: {_tail(lateness, late)}")
+            print("steepest rises of memory:")
+            for rise in curve.rises(made):
+                print(f"  {rise}")
             print(
                 f"memory {before.memory:.0f} -> {at_once.memory:.0f} MiB at once"
+                f" (highest {curve.highest():.0f})"
                 f" -> {after.memory:.0f} MiB, workers {after.workers:.0f}"
             )
             print(f"CPU {after.cpu - before.cpu:.0f} s")

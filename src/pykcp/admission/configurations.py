@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -61,6 +61,18 @@ class AdmissionHooks:
 NONE = AdmissionHooks()
 
 
+class _Load:
+    """One reading of a logical cluster's configurations, shared by the requests that wait for it."""
+
+    __slots__ = ("has_begun", "is_outdated", "task")
+
+    def __init__(self) -> None:
+        self.has_begun = False
+        self.is_outdated = False
+        """Something changed since it began: later requests need another one."""
+        self.task: asyncio.Task[AdmissionHooks] | None = None
+
+
 def _parsed_policy(parse: Callable[[Object], AdmissionPolicy], obj: Object) -> AdmissionPolicy:
     """A policy with its text; a large one is left to worker processes."""
     from pykcp.admission.policies.policy import LARGE, head_of
@@ -88,8 +100,8 @@ class Configurations:
         self._parsed: BoundedCache[tuple[str, bytes], Any] = BoundedCache(
             "admission-parsed", _KEEP_PARSED
         )
-        self._changes = 0
-        self._loading: dict[tuple[str, int], asyncio.Task[AdmissionHooks]] = {}
+        self._loads: dict[str, _Load] = {}
+        """The latest of each logical cluster that is not complete."""
         store.listen(self._follow, (_PREFIX,))
         if replica is not None:
             replica.listen(self._on_published)
@@ -113,31 +125,46 @@ class Configurations:
     def _follow(self, events: Sequence[Event]) -> None:
         for event in events:
             if event.key.startswith(_PREFIX):
-                self._changes += 1
-                self.known.pop(split_key(event.key).cluster)
+                self._forget(split_key(event.key).cluster)
 
     def _on_published(self, kind: tuple[str, str], cluster: str) -> None:
         if kind[0] == GROUP:
-            self._changes += 1
-            self.known.pop(cluster)
+            self._forget(cluster)
+
+    def _forget(self, cluster: str) -> None:
+        self.known.pop(cluster)
+        load = self._loads.get(cluster)
+        if load is not None and load.has_begun:
+            load.is_outdated = True
 
     async def _load(self, cluster: str) -> AdmissionHooks:
-        """Once for all requests that wait for it, unless something changed meanwhile."""
-        key = cluster, self._changes
-        task = self._loading.get(key)
-        if task is None:
-            task = self._loading[key] = spawn(self._read_hooks(cluster), "admission/hooks")
-            task.add_done_callback(lambda _: self._loading.pop(key, None))
-        return await asyncio.shield(task)
+        """Once for all requests that wait for it.
 
-    async def _read_hooks(self, cluster: str) -> AdmissionHooks:
-        before = self._changes
-        hooks = await self._read_all(cluster) if self._has_any(cluster) else NONE
-        if (
-            before == self._changes
-        ):  # otherwise it may be of yesterday: the next request reads again
-            self.known.put(cluster, hooks)
-        return hooks
+        A logical cluster is read once at a time, however often its configurations change: requests
+        that arrive after a change share the next reading, which begins when the current one ends.
+        """
+        load = self._loads.get(cluster)
+        if load is None or load.is_outdated:
+            before = None if load is None else load.task
+            load = self._loads[cluster] = _Load()
+            load.task = spawn(self._run(cluster, load, before), "admission/hooks")
+        assert load.task is not None
+        return await asyncio.shield(load.task)
+
+    async def _run(
+        self, cluster: str, load: _Load, before: asyncio.Task[AdmissionHooks] | None
+    ) -> AdmissionHooks:
+        if before is not None:
+            await asyncio.wait((before,))
+        load.has_begun = True
+        try:
+            hooks = await self._read_all(cluster) if self._has_any(cluster) else NONE
+            if not load.is_outdated:
+                self.known.put(cluster, hooks)
+            return hooks
+        finally:
+            if self._loads.get(cluster) is load:
+                del self._loads[cluster]
 
     def _has_any(self, cluster: str) -> bool:
         """Most clusters have none, which is quickly seen."""
@@ -163,42 +190,34 @@ class Configurations:
 
     async def _webhooks(self, cluster: str, plural: str) -> tuple[AdmissionWebhook, ...]:
         found: list[AdmissionWebhook] = []
-        read, slices = await self._read(cluster, plural), Slices(cluster)
-        for obj in read:
+        async for obj in self._read(cluster, plural):
             from pykcp.admission.webhooks.webhook import parse_webhooks
 
             found += self._shared(plural, obj, "webhooks", parse_webhooks)
-            if slices.is_over():
-                await slices.next()
         return tuple(found)
 
     async def _policies(self, cluster: str, stem: str) -> tuple[BoundPolicy, ...]:
         """Policies that are bound; a binding to what is not there yet does nothing."""
-        bound = await self._read(cluster, stem + "ybindings")
-        if not bound:
+        bindings: dict[str, list[Binding]] = {}
+        async for obj in self._read(cluster, stem + "ybindings"):
+            from pykcp.admission.policies.policy import parse_binding
+
+            binding = self._shared(stem + "ybindings", obj, "spec", parse_binding)
+            bindings.setdefault(binding.policy, []).append(binding)
+        if not bindings:
             return ()
         from pykcp.admission.policies import policy as policies
 
+        is_mutating = stem.startswith("mutating")
         parse: Callable[[Object], AdmissionPolicy] = partial(
-            _parsed_policy, policies.parse_validating
+            _parsed_policy, policies.parse_mutating if is_mutating else policies.parse_validating
         )
-        if stem.startswith("mutating"):
-            parse = partial(_parsed_policy, policies.parse_mutating)
-        bindings: dict[str, list[Binding]] = {}
-        slices = Slices(cluster)
-        for obj in bound:
-            binding = self._shared(stem + "ybindings", obj, "spec", policies.parse_binding)
-            bindings.setdefault(binding.policy, []).append(binding)
-            if slices.is_over():
-                await slices.next()
         found: list[BoundPolicy] = []
-        for obj in await self._read(cluster, stem + "ies"):
+        async for obj in self._read(cluster, stem + "ies"):
             known = bindings.get(obj["metadata"]["name"])
             if known is not None:
                 policy = self._shared(stem + "ies", obj, "spec", parse)
                 found.append(policies.BoundPolicy(policy, tuple(known), cluster))
-            if slices.is_over():
-                await slices.next()
         return tuple(found)
 
     def _shared(
@@ -213,11 +232,14 @@ class Configurations:
             self._parsed.put(key, found)
         return found
 
-    async def _read(self, cluster: str, plural: str) -> list[Object]:
+    async def _read(self, cluster: str, plural: str) -> AsyncIterator[Object]:
+        """The objects one by one, in slices: decoded, all of them together may be large."""
         page = await self._store.list(Query(f"{resource_prefix(GROUP, plural)}{cluster}/"))
-        found, slices = list[Object](), Slices(cluster)
+        slices = Slices(cluster)
         for value in page.values:
-            found.append(decode(value))
+            yield decode(value)
             if slices.is_over():
                 await slices.next()
-        return found or sorted(self._published(cluster, plural), key=meta.name)
+        if not page.values:
+            for obj in sorted(self._published(cluster, plural), key=meta.name):
+                yield obj

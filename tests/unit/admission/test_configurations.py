@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from pykcp.admission.configurations import NONE, Configurations
+from pykcp.admission.configurations import NONE, AdmissionHooks, Configurations
 from pykcp.auth.user import User
 from pykcp.registry.codec import encode
 from pykcp.registry.context import RequestContext
@@ -110,15 +110,74 @@ def test_policies_act_when_they_are_bound(tmp_path: Path) -> None:
     _with_store(tmp_path, body)
 
 
+class _SlowStore:
+    """Delays lists until it is told to go on, and counts those that are in progress."""
+
+    def __init__(self, store: SQLiteStore) -> None:
+        self._store = store
+        self.has_begun, self.may_go_on = asyncio.Event(), asyncio.Event()
+        self.current = self.most = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def list(self, query: Any) -> Any:
+        self.current += 1
+        self.most = max(self.most, self.current)
+        self.has_begun.set()
+        page = await self._store.list(query)
+        await self.may_go_on.wait()
+        self.current -= 1
+        return page
+
+
+def _names(hooks: AdmissionHooks) -> list[str]:
+    return [hook.configuration for hook in hooks.validating_webhooks]
+
+
 def test_what_changes_while_it_is_read_is_read_again(tmp_path: Path) -> None:
     async def body(store: SQLiteStore) -> None:
-        known = Configurations(store)
-        known._changes += 1
+        slow = _SlowStore(store)
+        known = Configurations(slow)
+        await _webhook(store, "a", "first")
+        before = asyncio.ensure_future(known.applying(_request("a")))
+        await slow.has_begun.wait()
+        await _webhook(store, "a", "second")
+        after = asyncio.ensure_future(known.applying(_request("a")))
+        slow.may_go_on.set()
+        await before
+        assert _names(await after) == ["first", "second"]
+        assert known.known.get("a") is await after
+
+    _with_store(tmp_path, body)
+
+
+def test_a_cluster_is_read_once_at_a_time_however_often_it_changes(tmp_path: Path) -> None:
+    async def body(store: SQLiteStore) -> None:
+        slow = _SlowStore(store)
+        known = Configurations(slow)
+        waiting = []
+        for n in range(20):
+            await _webhook(store, "a", f"n{n:02}")
+            waiting.append(asyncio.ensure_future(known.applying(_request("a"))))
+            await asyncio.sleep(0.001)
+        slow.may_go_on.set()
+        for n, request in enumerate(waiting):
+            assert len(_names(await request)) > n  # what was there when it came, at least
+        assert slow.most == 1
+
+    _with_store(tmp_path, body)
+
+
+def test_changes_elsewhere_do_not_make_a_reading_useless(tmp_path: Path) -> None:
+    async def body(store: SQLiteStore) -> None:
+        slow = _SlowStore(store)
+        known = Configurations(slow)
+        await _webhook(store, "a", "own")
         loading = asyncio.ensure_future(known.applying(_request("a")))
-        await asyncio.sleep(0)
-        await _webhook(store, "a", "new")
-        await loading
-        hooks = await known.applying(_request("a"))
-        assert len(hooks.validating_webhooks) == 1
+        await slow.has_begun.wait()
+        await _webhook(store, "b", "other")
+        slow.may_go_on.set()
+        assert await loading is known.known.get("a")
 
     _with_store(tmp_path, body)

@@ -53,12 +53,13 @@ class RoleAggregation:
         slices = Slices(cluster)
         async for page in self._client.pages(cluster, CLUSTER_ROLES, size=_PAGE):
             for role in page:
-                own = role.get("rules") or ()
                 metadata = {k: v for k, v in role["metadata"].items() if k != "managedFields"}
-                shared = [rules.setdefault(orjson.dumps(rule), rule) for rule in own]
+                shared: list[Any] = []
+                for rule in role.get("rules") or ():
+                    shared.append(rules.setdefault(orjson.dumps(rule), rule))
+                    if slices.is_over():
+                        await slices.next()
                 found.append({**role, "metadata": metadata, "rules": shared})
-                if slices.is_over():
-                    await slices.next()
         return found
 
     async def _aggregate(self, cluster: str, role: Object, roles: list[Object]) -> None:
