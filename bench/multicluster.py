@@ -43,6 +43,7 @@ from pykcp.testing.multicluster.reporting import (
     deployment,
     leaves,
     lose,
+    place,
     register,
     report,
     workspace_with,
@@ -135,6 +136,8 @@ def registered(count: int, *flags: str) -> Iterator[tuple[ServerProcess, TestCli
 def scheduling(clusters: int, objects: int) -> None:
     """CPU time is that of the server, all threads and writes included."""
     with registered(clusters) as (process, client):
+        _offer(process, client, clusters, objects, 500)
+    with registered(clusters) as (process, client):
         plain = workspace_with(make_cluster(process, "plain"))
         alone = _creation_alone(process, objects)
         _place_all(process, client, plain, clusters, objects)
@@ -151,6 +154,29 @@ def scheduling(clusters: int, objects: int) -> None:
             rate=f"{objects / seconds:.0f}/s by the clock, {objects / used:.0f}/s by CPU time",
         )
         _schedule_again(process, client, objects)
+
+
+def _offer(
+    process: ServerProcess, client: TestClient, clusters: int, objects: int, rate: int
+) -> None:
+    """Workloads come at a steady rate: what a decision takes when none waits for another."""
+    earlier, before, written = (
+        _scheduler_time(process.client()),
+        cpu_seconds(process),
+        revision(client),
+    )
+    began = time.monotonic()
+    _create_many(process, "bench", objects, rate)
+    _wait_for_revision(client, written + 4 * objects)
+    seconds, used = time.monotonic() - began, cpu_seconds(process) - before
+    took = _scheduler_time(process.client()).since(earlier)
+    show(
+        "S4",
+        f"{rate} workloads a second offered, {objects} in all, on {clusters} clusters",
+        rate=f"{objects / seconds:.0f} Bindings/s",
+        cpu=f"{used / objects * 1e3:.2f} ms each, their creation included",
+        each=took.text,
+    )
 
 
 def _place_all(
@@ -178,7 +204,7 @@ def _place_all(
         f"{objects} workloads that exist placed on {clusters} clusters at once",
         rate=f"{objects / seconds:.0f} Bindings/s by the clock, {objects / used:.0f}/s by CPU time",
         cpu=f"{used / objects * 1e3:.2f} ms for each Binding with its event and leaf",
-        each=f"{took.seconds / took.count * 1e3:.1f} ms with its commit, {took.quick / took.count:.1%} within 10 ms",
+        each=took.text,
     )
 
 
@@ -197,10 +223,15 @@ def _creation_alone(process: ServerProcess, objects: int) -> float:
     return cpu_seconds(process) - before
 
 
-def _create_many(process: ServerProcess, cluster: str, objects: int) -> None:
+def _create_many(process: ServerProcess, cluster: str, objects: int, rate: int = 0) -> None:
+    """`rate`: so many a second; 0: as fast as they are answered."""
+    began = time.monotonic()
+
     def create(first: int) -> None:
         own = process.client(cluster=cluster)
         for number in range(first, objects, 4):
+            if rate:
+                time.sleep(max(0.0, began + number / rate - time.monotonic()))
             assert own.post(DEPLOYMENTS, deployment(f"d{number}", 1)).status == 201
 
     threads = [threading.Thread(target=create, args=(first,)) for first in range(4)]
@@ -233,6 +264,11 @@ class Durations(NamedTuple):
     quick: float
     """How many took 10 ms at most."""
 
+    @property
+    def text(self) -> str:
+        mean = self.seconds / self.count * 1e3
+        return f"{mean:.1f} ms with its commit, {self.quick / self.count:.2%} within 10 ms"
+
     def since(self, earlier: Durations) -> Durations:
         return Durations(*(now - then for now, then in zip(self, earlier, strict=True)))
 
@@ -256,25 +292,34 @@ def _count(client: TestClient, path: str) -> int:
 
 
 def losing(clusters: int, objects: int) -> None:
-    with registered(clusters) as (_, client):
-        for number in range(objects):
-            client.post(DEPLOYMENTS, deployment(f"d{number}", clusters))
-        eventually(lambda: len(leaves(client)) >= objects * clusters, 300)
+    """All workloads are in the cluster that is lost, the others are empty."""
+    with registered(clusters) as (process, client):
+        preferred = [{"selector": {"clusterNames": ["c0"]}, "weight": 100}]
+        place(client, strategy="Single", clusterAffinity={"preferred": preferred})
+        _create_many(process, "bench", objects)
+        slowly(lambda: len(leaves(client)) >= objects)
+        assert _in_cluster(client, "c0") == objects
         report(client)
-        began = time.monotonic()
+        before, began = cpu_seconds(process), time.monotonic()
         lose(client, "c0")
-        eventually(partial(_is_left, client, objects), 300)
+        slowly(partial(_is_left, client, objects))
+        used = cpu_seconds(process) - before
         show(
             "S5",
             f"1 of {clusters} clusters lost, {objects} workloads, 20 evictions a second",
             rescheduled=f"{time.monotonic() - began:.1f} s, toleration 2 s",
+            cpu=f"{used / objects * 1e3:.1f} ms each",
         )
 
 
+def _in_cluster(client: TestClient, cluster: str) -> int:
+    """How many Bindings name it."""
+    found = client.get(BINDINGS, limit=100_000).json["items"]
+    return sum(any(one["name"] == cluster for one in b["spec"]["clusters"]) for b in found)
+
+
 def _is_left(client: TestClient, objects: int) -> bool:
-    found = client.get(BINDINGS).json["items"]
-    chosen = [{one["name"] for one in b["spec"]["clusters"]} for b in found]
-    return len(found) == objects and not any("c0" in names for names in chosen)
+    return _count(client, BINDINGS) == objects and not _in_cluster(client, "c0")
 
 
 def idling(clusters: int) -> None:
@@ -533,7 +578,7 @@ def _all_ready(fleet: Fleet, number: int, replicas: int) -> bool:
 
 ROWS: dict[str, Callable[[argparse.Namespace], None]] = {
     "S4": lambda a: (decisions(a.clusters), scheduling(a.clusters, a.objects))[0],
-    "S5": lambda a: losing(10, a.objects // 2),
+    "S5": lambda a: losing(a.clusters, a.objects),
     "S6": lambda a: idling(a.clusters),
     "S7": lambda a: reporting(a.clusters),
 }

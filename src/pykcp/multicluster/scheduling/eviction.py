@@ -113,44 +113,6 @@ def is_held(departure: ClusterDeparture, workload: WorkloadView, policy: Policy)
     return workload.is_exclusive and departure.is_lost and policy.purge_mode != DIRECTLY
 
 
-class EvictionBudget:
-    """Two token buckets: evictions a second from one cluster, and from all of them."""
-
-    def __init__(self, per_cluster: float = 1.0, total: float = 5.0) -> None:
-        self._per_cluster, self._total = per_cluster, total
-        self._buckets: dict[str, tuple[float, float]] = {}
-
-    def take(self, cluster: str, now: float) -> float:
-        """0 if one may be evicted now, else the seconds to wait. A cluster's bucket that is full
-        again is forgotten.
-        """
-        wait = max(
-            self._wait("", self._total, now), self._wait(f"/{cluster}", self._per_cluster, now)
-        )
-        if wait <= 0:
-            self._use("", self._total, now)
-            self._use(f"/{cluster}", self._per_cluster, now)
-        if len(self._buckets) > 256:
-            self._forget(now)
-        return wait
-
-    def _tokens(self, key: str, rate: float, now: float) -> float:
-        tokens, at = self._buckets.get(key, (max(1.0, rate), now))
-        return min(max(1.0, rate), tokens + (now - at) * rate)
-
-    def _wait(self, key: str, rate: float, now: float) -> float:
-        return max(0.0, (1.0 - self._tokens(key, rate, now)) / rate)
-
-    def _use(self, key: str, rate: float, now: float) -> None:
-        self._buckets[key] = (self._tokens(key, rate, now) - 1.0, now)
-
-    def _forget(self, now: float) -> None:
-        rate = self._per_cluster
-        full = [k for k in self._buckets if k and self._tokens(k, rate, now) >= max(1.0, rate)]
-        for key in full:
-            del self._buckets[key]
-
-
 def next_due(departures: Mapping[str, ClusterDeparture], now: float) -> float | None:
     """Seconds until the first departure that is not due yet."""
     later = [one.due - now for one in departures.values() if one.due > now]

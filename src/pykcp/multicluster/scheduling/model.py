@@ -74,6 +74,8 @@ class ClusterView:
     """False: its syncer sees the workspace of its registration only."""
     is_closed: bool = False
     """Its syncer does not see the workspace of the workload."""
+    identity: str = ""
+    """Of its registration: the same in all workspaces that it serves."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,8 @@ the workload for a while, so that rebalancing does not bring the replicas back.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Generic, NamedTuple, TypeVar
-
-from pykcp.multicluster.scheduling.eviction import EvictionBudget
 
 TOLERATION = 300.0
 """Seconds that replicas may be stuck, unless a flag says otherwise."""
@@ -27,9 +25,11 @@ class _Full(NamedTuple):
 class StuckReplicaBrakes(Generic[Key]):
     """Remembers since when replicas of workloads are stuck. A restart begins to count anew."""
 
-    def __init__(self, toleration: float, budget: EvictionBudget) -> None:
-        """`toleration`: 0 if nothing is ever moved for this reason."""
-        self._toleration, self._budget = toleration, budget
+    def __init__(self, toleration: float, take: Callable[[Key, str, float], float]) -> None:
+        """`toleration`: 0 if nothing is ever moved for this reason; `take`: the seconds that a
+        workload has to wait before it may leave a cluster.
+        """
+        self._toleration, self._take = toleration, take
         self._since: dict[Key, dict[str, float]] = {}
         self._full: dict[Key, dict[str, _Full]] = {}
 
@@ -51,7 +51,7 @@ class StuckReplicaBrakes(Generic[Key]):
                 continue
             kept[name] = since.get(name, now)
             wait = kept[name] + self._toleration - now
-            wait = wait if wait > 0 else self._budget.take(name, now)
+            wait = wait if wait > 0 else self._take(key, name, now)
             if wait > 0:
                 waits.append(wait)
             else:

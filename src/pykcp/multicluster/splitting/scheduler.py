@@ -13,8 +13,8 @@ from pykcp.machinery.resources import EVENTS
 from pykcp.machinery.status import AlreadyExists, NotFound, StatusError
 from pykcp.multicluster.names import WORKLOAD_BINDINGS
 from pykcp.multicluster.scheduling import eviction
+from pykcp.multicluster.scheduling.budget import EvictionBudget
 from pykcp.multicluster.scheduling.decide import NO_LEADER, decide
-from pykcp.multicluster.scheduling.eviction import EvictionBudget
 from pykcp.multicluster.scheduling.model import (
     DIVIDED,
     ClusterDeparture,
@@ -62,9 +62,11 @@ class WorkloadScheduler:
         self._parts, self._first_leaves = parts, first_leaves
         self._leading = Leading(parts)
         settings = parts.settings
-        self._budget = EvictionBudget(settings.evictions_per_cluster, settings.evictions_per_second)
+        self._budget: EvictionBudget[RootKey] = EvictionBudget(
+            settings.evictions_per_cluster, settings.evictions_per_second
+        )
         self._stuck: StuckReplicaBrakes[RootKey] = StuckReplicaBrakes(
-            settings.stuck_toleration, self._budget
+            settings.stuck_toleration, self._wait_to_leave
         )
         self._panics: set[str] = set()
         self._calm_since: dict[str, float] = {}
@@ -115,7 +117,7 @@ class WorkloadScheduler:
         leaves = frozenset(known)
         placed = placed_of(binding, leaves, clusters)
         question = Question(workload, policy, clusters, placed, {}, now, parts.settings.cooldown)
-        departures = self._departures(question, key.cluster)
+        departures = self._departures(question, key)
         caps, look_again = self._caps(key, policy, placed, known, now)
         if departures.now or caps:
             question = replace(question, departing=departures.now, caps=caps)
@@ -144,13 +146,13 @@ class WorkloadScheduler:
 
     # --- eviction
 
-    def _departures(self, question: Question, workspace: str) -> _Departures:
+    def _departures(self, question: Question, key: RootKey) -> _Departures:
         """What has to leave now, within the brakes."""
         workload, policy, now = question.workload, question.policy, question.now
         found: dict[str, ClusterDeparture] = {}
         waits: list[float] = []
         held: list[str] = []
-        is_panic = workspace in self._panics
+        is_panic = key.cluster in self._panics
         is_paused = False
         if workload.is_follower and not policy.placement:
             return _Departures({}, None, False)
@@ -161,7 +163,7 @@ class WorkloadScheduler:
                 workload,
                 policy,
                 self._parts.settings.toleration,
-                self._calm_since.get(workspace, 0.0),
+                self._calm_since.get(key.cluster, 0.0),
             )
             if one is None:
                 continue
@@ -172,12 +174,18 @@ class WorkloadScheduler:
             elif one.is_limited and one.reason == eviction.UNHEALTHY and is_panic:
                 is_paused = True
             else:
-                wait = self._budget.take(name, now) if one.is_limited else 0.0
+                wait = self._wait_to_leave(key, name, now) if one.is_limited else 0.0
                 if wait > 0:
                     waits.append(wait)
                 else:
                     found[name] = one
         return _Departures(found, min(waits, default=None), is_paused, tuple(held))
+
+    def _wait_to_leave(self, key: RootKey, cluster: str, now: float) -> float:
+        """Seconds until a workload may leave a cluster; 0 if it does so now."""
+        view = self._parts.territory.clusters(key.cluster).get(cluster)
+        identity = view.identity if view is not None else f"{key.cluster}/{cluster}"
+        return self._budget.take(identity, key.cluster, key, now)
 
     # --- writing
 

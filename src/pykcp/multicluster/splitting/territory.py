@@ -54,7 +54,9 @@ class Territory:
         before = clusters.pop(name, None)
         after = None
         if cluster is not None:
-            view = cluster_view(cluster, started=self._started)
+            view = replace(
+                cluster_view(cluster, started=self._started), identity=f"{workspace}/{name}"
+            )
             after = clusters[name] = _Registered(view, _accepted_kinds(cluster))
         if not clusters:
             del self._registered[workspace]

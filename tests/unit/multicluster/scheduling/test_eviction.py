@@ -8,7 +8,6 @@ import pytest
 
 from pykcp.machinery.labels import parse
 from pykcp.multicluster.scheduling.eviction import (
-    EvictionBudget,
     departure,
     is_held,
     is_panic,
@@ -89,14 +88,3 @@ def test_what_must_not_run_twice_is_held_in_a_lost_cluster() -> None:
     assert not is_held(lost, exclusive, Policy(purge_mode="Directly"))
     assert not is_held(replace(lost, is_lost=False), exclusive, Policy())
     assert not is_held(lost, WORKLOAD, Policy())
-
-
-def test_the_budget_limits_each_cluster_and_all_of_them() -> None:
-    budget = EvictionBudget(per_cluster=1.0, total=2.0)
-    assert budget.take("a", 0.0) == 0.0
-    assert budget.take("a", 0.0) == pytest.approx(1.0)
-    assert budget.take("b", 0.0) == 0.0
-    assert budget.take("c", 0.0) == pytest.approx(0.5)
-    assert budget.take("c", 0.6) == 0.0
-    taken = sum(budget.take(f"x{n}", 10.0 + n / 1000) == 0 for n in range(1000))
-    assert taken in (3, 4)  # two at once, and two a second

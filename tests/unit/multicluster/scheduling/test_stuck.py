@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from pykcp.multicluster.scheduling.budget import EvictionBudget
 from pykcp.multicluster.scheduling.decide import decide
-from pykcp.multicluster.scheduling.eviction import EvictionBudget
 from pykcp.multicluster.scheduling.model import (
     ClusterView,
     Placed,
@@ -20,7 +20,8 @@ TYPE = "deployments.apps"
 
 
 def brakes(toleration: float = 300.0) -> StuckReplicaBrakes[str]:
-    return StuckReplicaBrakes(toleration, EvictionBudget(1.0, 5.0))
+    budget: EvictionBudget[str] = EvictionBudget(1.0, 5.0)
+    return StuckReplicaBrakes(toleration, lambda key, name, now: budget.take(name, "ws", key, now))
 
 
 def test_replicas_are_waited_for_and_then_their_cluster_is_full_for_a_while() -> None:

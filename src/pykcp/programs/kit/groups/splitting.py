@@ -20,7 +20,7 @@ class SplittingOptions(OptionGroup):
         check=not_negative,
     )
     evictions_per_second: int = option(
-        "Workloads that leave clusters in a second at most, all clusters together.",
+        "Workloads of a workspace that leave clusters in a second at most, all clusters together.",
         5,
         check=positive,
     )
