@@ -126,7 +126,9 @@ class TaskOwner:
                 failure = error
             else:
                 return
-            await asyncio.sleep(self._note(owned, failure))
+            pause = self._note(owned, failure)
+            del failure  # its traceback has this frame
+            await asyncio.sleep(pause)
             owned.restarts += 1
             self.restarts[name] += 1
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gc
 import ssl
 from collections.abc import AsyncIterator, Callable
 from typing import Any
@@ -11,6 +13,7 @@ import pytest
 
 from pykcp.clients.errors import SendFailed
 from pykcp.clients.http.client import HttpClient
+from pykcp.clients.http.connection import ClientConnection
 from pykcp.clients.http.interface import OutgoingRequest, Server
 from pykcp.clients.http.response import HttpResponse
 from pykcp.clients.http.trust import Trust
@@ -233,6 +236,27 @@ async def test_nobody_there(connect: Connect, serve: Any):
     await listener.close()
     with pytest.raises(SendFailed, match="connect: connection refused"):
         await client.request("GET", "/hello")
+
+
+@pytest.mark.parametrize("is_there", [True, False], ids=["not trusted", "nobody there"])
+async def test_failed_connections_need_no_garbage_collector(
+    connect: Connect, serve: Any, is_there: bool
+):
+    listener = await serve()
+    client = connect(listener, trust=Trust.of_files())
+    if not is_there:
+        await listener.close()
+    known = {id(o) for o in gc.get_objects() if isinstance(o, ClientConnection)}
+    gc.disable()
+    try:
+        for _ in range(3):
+            with contextlib.suppress(SendFailed):
+                await client.request("GET", "/hello")
+        await asyncio.sleep(0)
+        left = [o for o in gc.get_objects() if isinstance(o, ClientConnection)]
+        assert {id(o) for o in left} <= known
+    finally:
+        gc.enable()
 
 
 async def test_dialling_is_shared(serve: Any, connect: Connect):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from typing import Any
 
 import pytest
@@ -92,6 +94,25 @@ def test_variables_are_lazy_and_remembered() -> None:
             "expression 'variables.bad == 1' resulted in error: composited variable \"bad\" fails "
             "to evaluate: no such key: zz"
         )
+
+
+class _Document(dict[str, Any]):
+    """An object that can be referred to weakly."""
+
+
+def test_what_was_evaluated_needs_no_garbage_collector() -> None:
+    variables = (("bad", "object.zz"), ("sum", "object.a + 1"))
+    document = _Document(a=1)
+    alive = weakref.ref(document)
+    gc.disable()
+    try:
+        evaluation = _evaluation({"object": document}, variables)
+        for text in ("variables.sum == 2", "variables.bad == 1", "variables.bad == 2", "oldObject"):
+            evaluation.evaluate(_compiled(text, variables=variables))
+        del evaluation, document
+        assert alive() is None
+    finally:
+        gc.enable()
 
 
 def test_expressions_share_a_budget() -> None:

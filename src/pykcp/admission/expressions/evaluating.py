@@ -68,7 +68,9 @@ class EvaluatedVariables(dict[str, Any]):
         self._limits = limits
         self._compiled = compiled
         self._values = values
-        self._failed: dict[str, EvalError] = {}
+        """Without the variables themselves: a cycle would keep the object until garbage is collected."""
+        self._failed: dict[str, str] = {}
+        """What the errors say. An error itself would refer to this object by its traceback."""
         self.cost = 0
 
     def __contains__(self, name: object) -> bool:
@@ -77,16 +79,17 @@ class EvaluatedVariables(dict[str, Any]):
     def __missing__(self, name: str) -> Any:
         failure = self._failed.get(name)
         if failure is not None:
-            raise failure
+            raise EvalError(failure)
         compiled = self._compiled[name]
         if compiled.program is None:
             raise EvalError(f'composited variable "{name}" fails to compile: {compiled.error}')
-        value, error, cost = _tracked(compiled.program, self._values, self._limits)
+        values = {**self._values, "variables": self}
+        value, error, cost = _tracked(compiled.program, values, self._limits)
         self.cost += cost
         if error is not None:
-            failure = EvalError(f'composited variable "{name}" fails to evaluate: {error}')
+            failure = f'composited variable "{name}" fails to evaluate: {error}'
             self._failed[name] = failure
-            raise failure
+            raise EvalError(failure)
         self[name] = value
         return value
 
@@ -112,9 +115,8 @@ class Evaluation:
         limits: EvaluationLimits = FULL,
     ) -> None:
         """`values`: object, oldObject, request and what else expressions see."""
-        self._values: dict[str, Any] = dict(values)
-        self._variables = EvaluatedVariables(variables, self._values, limits)
-        self._values["variables"] = self._variables
+        self._variables = EvaluatedVariables(variables, values, limits)
+        self._values: dict[str, Any] = {**values, "variables": self._variables}
         self._limits = limits
         self.remaining = budget if limits.budget is None else limits.budget
         self._work = limits.work
@@ -124,15 +126,17 @@ class Evaluation:
         if compiled.program is None:
             return EvaluationResult(error=f"compilation error: {compiled.error}")
         allow(self._work)
+        why: str | None = None
         try:
             value, error, cost = _tracked(compiled.program, self._values, self._limits)
+            if error is not None:
+                why = _reason(error)
         except EvalError as missing:  # a name that is declared but has no value here
-            value, error, cost = None, missing, 0
+            value, cost, why = None, 0, _reason(missing)
         self._work = remaining()
         self._pay(self._variables.take_cost())
         self._pay(cost)
-        if error is not None:
-            why = _reason(error)
+        if why is not None:
             return EvaluationResult(
                 error=f"expression '{compiled.expression}' resulted in error: {why}"
             )

@@ -278,7 +278,7 @@ class ClientConnection(asyncio.Protocol):
     def _on_tls_error(self, error: ssl.SSLError) -> None:
         assert self._tls is not None
         if not self.opened.done():
-            self.opened.set_exception(error)
+            self.opened.set_exception(error.with_traceback(None))  # its frames hold this object
         self.transport.write(self._tls.take_output())  # the alert
         self.is_closing = True
         self.transport.close()
@@ -335,4 +335,7 @@ async def dial(connection: Callable[[], ClientConnection], server: Server) -> Cl
         if isinstance(failure, ssl.SSLError):
             break  # another address of the same server would say the same
     assert failure is not None
-    raise SendFailed(dial_problem(failure, server.host, server.port)) from failure
+    try:
+        raise SendFailed(dial_problem(failure, server.host, server.port)) from failure
+    finally:
+        del failure, made  # the traceback has this frame: a cycle that would keep the connection

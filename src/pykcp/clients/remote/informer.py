@@ -135,7 +135,10 @@ class Informer(Generic[Holder]):
                 self._pause = _FIRST_PAUSE
                 continue
             pause, self._pause = self._pause, min(2 * self._pause, _LAST_PAUSE)
-            await self.rest(pause * (1 - self._jitter() / 2), failure)
+            try:
+                await self.rest(pause * (1 - self._jitter() / 2), failure)
+            finally:
+                del failure  # its traceback has this frame
 
     async def _pause_before_relist(self, now: float) -> None:
         due = self._relisted + self._relist_seconds

@@ -100,6 +100,12 @@ def _check(text: str, env: Environment) -> Node:
     return root
 
 
+def _without_frames(error: CelError) -> CelError:
+    """The frames that an error passed through hold the values, and the error in the end: a cycle."""
+    error.__cause__ = error.__context__ = None
+    return error.with_traceback(None)
+
+
 class Program:
     """A compiled expression.
 
@@ -179,11 +185,11 @@ class Program:
         try:
             value = self._tracked(*self._arguments(values), cost, limit)
         except (CostExceeded, Panic) as error:
-            return None, error, cost[0]
+            return None, _without_frames(error), cost[0]
         except EvalError as error:
             if cost[0] > limit:
                 return None, CostExceeded(), cost[0]
-            return None, error, cost[0]
+            return None, _without_frames(error), cost[0]
         except (
             TypeError,
             KeyError,
