@@ -324,7 +324,8 @@ async def dial(connection: Callable[[], ClientConnection], server: Server) -> Cl
                 await loop.create_connection(partial(_same, made), address, server.port)
             await made.opened
         except OSError as error:  # ssl.SSLError is one
-            failure = error
+            # With its frames, this one among them, it would keep the connection in a cycle.
+            failure = error.with_traceback(None)
         except asyncio.CancelledError:
             made.opened.cancel()
             made.abort()
@@ -335,7 +336,4 @@ async def dial(connection: Callable[[], ClientConnection], server: Server) -> Cl
         if isinstance(failure, ssl.SSLError):
             break  # another address of the same server would say the same
     assert failure is not None
-    try:
-        raise SendFailed(dial_problem(failure, server.host, server.port)) from failure
-    finally:
-        del failure, made  # the traceback has this frame: a cycle that would keep the connection
+    raise SendFailed(dial_problem(failure, server.host, server.port)) from failure

@@ -27,7 +27,7 @@ from pykcp.registry.keys import (
     enclosing_prefixes,
 )
 from pykcp.registry.watch.bookmarks import BookmarkSchedule
-from pykcp.registry.watch.crowds import AT_ONCE, EventQueue, is_crowded
+from pykcp.registry.watch.crowds import AT_ONCE, EventQueue, EventQueues, is_crowded
 from pykcp.registry.watch.watchers import (
     EventEncoder,
     Portion,
@@ -67,7 +67,7 @@ class WatchHub:
         self._is_closed: Callable[[str], bool] | None = None
         self._moved: dict[str, Trailers] = {}
         """Logical clusters that are on another shard now, and how watches of them end."""
-        self._queues: dict[str, EventQueue] = {}
+        self._queues = EventQueues()
         """Of crowded prefixes with events that not all of their watchers have got."""
         self._distributing: deque[Iterator[None]] = deque()
         self._ending: deque[Watcher] = deque()
@@ -276,7 +276,7 @@ class WatchHub:
     def _enqueue(self, prefix: str, event: Event) -> None:
         queue = self._queues.get(prefix)
         if queue is None:
-            queue = self._queues[prefix] = EventQueue()
+            queue = self._queues.open(prefix)
             self._distributing.append(self._distribute(prefix, queue))
             self._run_soon()
         elif queue.is_full:
@@ -301,7 +301,7 @@ class WatchHub:
                     self._write_to(portion, event.revision, data)
                     yield
             queue.popleft()
-        del self._queues[prefix]
+        self._queues.close(prefix)
 
     def _run_soon(self) -> None:
         if not self._is_running:

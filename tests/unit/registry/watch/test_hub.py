@@ -22,6 +22,7 @@ from pykcp.registry.watch.hub import WatchHub
 from pykcp.registry.watch.selection import select
 from pykcp.registry.watch.verb import JSONEncoder, WatchOptions, watch
 from pykcp.registry.watch.watchers import Watcher
+from pykcp.storage.interface import Event
 from pykcp.types import Object
 
 
@@ -404,3 +405,25 @@ async def test_a_crowd_that_falls_too_far_behind_is_ended(
     await settled(world.hub)
     assert all(sink.closed for sink, _ in members)
     assert world.hub.ended_slow == before + 300
+
+
+def _event_of(size: int) -> Event:
+    return Event(1, "core/configmaps/c/ns/x", b"x" * size, "", "", created=True, deleted=False)
+
+
+def test_crowds_share_what_may_wait(monkeypatch: pytest.MonkeyPatch):
+    """Many crowded prefixes do not fill the memory, and the one that waits for most is ended."""
+    monkeypatch.setattr(crowds, "ALL_QUEUES_BYTES", 1000)
+    queues = crowds.EventQueues()
+    large, small = queues.open("large"), queues.open("small")
+    large.append(_event_of(900))
+    small.append(_event_of(50))
+    assert (large.is_full, small.is_full) == (False, False)
+    large.append(_event_of(200))
+    assert (large.is_full, small.is_full) == (True, False)
+    large.popleft()
+    assert (large.is_full, small.is_full) == (False, False)
+    for queue in (large, small):
+        queue.popleft()
+    queues.close("large")
+    assert (queues.size, len(queues)) == (0, 1)
