@@ -324,6 +324,8 @@ class FleetWriter:
     shard: str
     workspace: Workspace
     prefix: str
+    pause: float = 0.0
+    """Seconds from one write to the next; 0: the next follows at once."""
     written: list[str] = field(default_factory=list)
     unknown: set[str] = field(default_factory=set)
     """Sent, but the answer was lost: they may be there."""
@@ -351,6 +353,8 @@ class FleetWriter:
             else:
                 self.written.append(name)
                 self.times.append(time.perf_counter() - began)
+                if self.pause:
+                    await asyncio.sleep(max(0.0, began + self.pause - time.perf_counter()))
 
     async def lost(self) -> list[str]:
         """What was acknowledged and is not there, and what is there and was never sent."""

@@ -38,6 +38,7 @@ from pykcp.testing.server import environment
 from pykcp.testing.sharded import Fleet, FleetProcess, free_ports
 
 _MAPS = "/api/v1/namespaces/default/configmaps"
+_WRITERS = 8
 
 
 def second_proxy(fleet: Fleet) -> FleetProcess:
@@ -183,7 +184,7 @@ def _move_about(fleet: Fleet, names: dict[str, str], done: asyncio.Event) -> int
 # --- a large move
 
 
-async def move(kcp: Kcp, fleet: Fleet, objects: int = 10_000) -> None:
+async def move(kcp: Kcp, fleet: Fleet, rate: float, objects: int = 10_000) -> None:
     """A logical cluster with many objects moves while it is written to and watched."""
     child = await kcp.workspace("root").create("large", location=on(fleet.shards[0]))
     cluster, maps, text = await child.cluster(), child.objects("configmaps"), "x" * 1000
@@ -203,7 +204,7 @@ async def move(kcp: Kcp, fleet: Fleet, objects: int = 10_000) -> None:
 
     watching = spawn(follow(), "watch")
     stop = asyncio.Event()
-    writers = [FleetWriter("", child, f"w{number}-") for number in range(4)]
+    writers = [FleetWriter("", child, f"w{number}-", _WRITERS / rate) for number in range(_WRITERS)]
     tasks = [spawn(writer.run(stop), "writer") for writer in writers]
     await asyncio.sleep(1.0)
     began = time.perf_counter()
@@ -397,7 +398,9 @@ async def _read(workspace: Workspace) -> float:
     return time.perf_counter() - began
 
 
-async def run(fleet: Fleet, parts: list[str], seconds: float, count: int, reads: int) -> None:
+async def run(
+    fleet: Fleet, parts: list[str], seconds: float, count: int, reads: int, rate: float
+) -> None:
     async with connect(fleet.files.admin_kubeconfig, context="root", manager="bench") as kcp:
         await label_shards(kcp, fleet)
         if "merged" in parts:
@@ -407,7 +410,7 @@ async def run(fleet: Fleet, parts: list[str], seconds: float, count: int, reads:
         if "stale" in parts:
             await stale(kcp, fleet, reads)
         if "move" in parts:
-            await move(kcp, fleet)
+            await move(kcp, fleet, rate)
         if "drain" in parts:
             await drain(kcp, fleet)
         if "many" in parts:
@@ -423,6 +426,7 @@ def main() -> None:
     parser.add_argument("--shards", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=600.0, help="for which root is away")
     parser.add_argument("--reads", type=int, default=100_000, help="while clusters move")
+    parser.add_argument("--rate", type=float, default=200, help="writes per second to what moves")
     parser.add_argument("--count", type=int, default=20_000, help="idle workspaces")
     parser.add_argument("--only", default="merged,stale,move,drain", help="parts to run, by commas")
     arguments = parser.parse_args()
@@ -439,6 +443,7 @@ def main() -> None:
                     arguments.seconds,
                     arguments.count,
                     arguments.reads,
+                    arguments.rate,
                 )
             )
         finally:

@@ -34,6 +34,11 @@ def part_of(key: str) -> str:
     return segments[PART_POSITION] if len(segments) > PART_POSITION else ""
 
 
+def prefix_of_part(part: str) -> str:
+    """What stands for all prefixes of a logical cluster, whatever the kind of the objects."""
+    return f"//{part}/"
+
+
 def resource_of(key: str) -> str:
     """The beginning of a key up to its logical cluster."""
     return key[: key.index("/", key.index("/") + 1) + 1]

@@ -103,5 +103,10 @@ def is_hybrid(revision: int) -> bool:
     return revision >= _FIRST_HYBRID
 
 
+def earlier(revision: int, seconds: float) -> int:
+    """A revision that a shard had so long before; of a counter, which does not tell, the same."""
+    return revision - at_milliseconds(int(1000 * seconds)) if is_hybrid(revision) else revision
+
+
 def numbering(slot: int | None) -> Numbering:
     return PlainCounter() if slot is None else HybridClock(slot)

@@ -111,6 +111,28 @@ def test_writers_and_watchers_do_not_notice(two: Fleet) -> None:
         assert not watcher.has_ended
 
 
+def test_a_watch_that_was_interrupted_shortly_before_goes_on(two: Fleet) -> None:
+    """What happened between its last event and the move has come along."""
+    client = make_on(two, "interrupted", "root")
+    cluster = cluster_of(client)
+    for name in ("seen", "removed"):
+        last = client.post(CONFIG_MAPS, {"metadata": {"name": name}})
+        assert last.status == 201
+    version = last.json["metadata"]["resourceVersion"]
+    assert client.delete(f"{CONFIG_MAPS}/removed").status == 200
+    assert client.patch(f"{CONFIG_MAPS}/seen", {"data": {"n": "1"}}).status == 200
+    migrate(two, "interrupted", cluster, "shard-1")
+    wait_for_phase(two, "interrupted", "Completed")
+    assert client.post(CONFIG_MAPS, {"metadata": {"name": "later"}}).status == 201
+    events = client.watch(CONFIG_MAPS, resourceVersion=version)
+    found = [next(events) for _ in range(3)]
+    assert [(one["type"], one["object"]["metadata"].get("name")) for one in found] == [
+        ("DELETED", "removed"),
+        ("MODIFIED", "seen"),
+        ("ADDED", "later"),
+    ]
+
+
 def test_it_comes_back(two: Fleet) -> None:
     client = make_on(two, "back", "root")
     cluster = cluster_of(client)

@@ -121,9 +121,9 @@ class MigrationDestination:
             try:
                 await self._copy_all(move, 0, report)
                 await self._definitions.ensure(move.origin, move.cluster)
+                await self._follow(move, report)
                 # Later it may be too late: nothing counts them again once they are adopted.
                 await report(self._progress(move).entries)
-                await self._follow(move, report)
                 if await self._finish(move):
                     return
             except (Expired, Gone):

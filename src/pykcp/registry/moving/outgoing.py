@@ -27,10 +27,15 @@ from pykcp.registry.moving.records import (
 )
 from pykcp.storage.errors import Compacted, RevisionMismatch, StoreError
 from pykcp.storage.interface import Store
+from pykcp.storage.keys import prefix_of_part
+from pykcp.storage.numbering import earlier
 from pykcp.storage.operations import DeleteKey, PutKey
 
 HOLD_SECONDS = 1.0
 """How long writes wait at most; then they go on, and the destination tries again later."""
+HISTORY_SECONDS = 5.0
+"""So old may the last event be that an interrupted watch has seen when the copy begins: then it
+goes on at the destination. The changes since are copied, too."""
 MIGRATING = "internal.kcp.io/migrating"
 """The annotation of a logical cluster that names its migration."""
 _EVENTS = 1000
@@ -82,13 +87,20 @@ class OutgoingMoves:
             raise NotMigrating(cluster)
 
     async def copy(self, cluster: str, after: str, at: int) -> RowPage:
-        """A page of everything in a cluster at one revision (0: now). Raises Expired."""
-        at = at or self._store.revision
+        """A page of everything in a cluster at one revision (0: a little in the past).
+
+        Raises Expired.
+        """
+        at = at or self._beginning(cluster)
         try:
             page = await self._store.export(cluster, after=after, at=at)
         except StoreError as error:
             raise translate(error) from error
         return RowPage([row_of(row) for row in page.rows], at, page.next_after)
+
+    def _beginning(self, cluster: str) -> int:
+        since = earlier(self._store.revision, HISTORY_SECONDS)
+        return max(since, self._store.complete_since(prefix_of_part(cluster)))
 
     async def changes(self, cluster: str, after: int) -> RowPage:
         """What was written to a cluster after a revision, oldest first. Raises Expired."""

@@ -35,6 +35,7 @@ from pykcp.storage.etcd.mirror import Mirror, transaction
 from pykcp.storage.etcd.settings import EtcdSettings
 from pykcp.storage.etcd.writes import Writes
 from pykcp.storage.interface import Revisions
+from pykcp.storage.keys import prefix_of_part
 from pykcp.storage.moving import Adoption, IncomingRow
 from pykcp.storage.numbering import RESERVED_SECONDS, HybridClock, at_milliseconds, is_hybrid
 from pykcp.storage.operations import DeleteKey, Operation
@@ -235,7 +236,7 @@ class EtcdStore(Mirror):
         if self._writes is None:
             raise StoreUnavailable("the store is not running")
         if part not in self.staged_notes:
-            return Adoption(self.complete_since(f"//{part}/"), 0)  # it was adopted before
+            return Adoption(self.complete_since(prefix_of_part(part)), 0)  # it was adopted before
         while not await self._write_own(self._encoder.imported(part)):
             pass
         connection = self._opened()
@@ -247,7 +248,7 @@ class EtcdStore(Mirror):
             if await self._write_own(self._encoder.removal(remaining[:ROWS_PER_WRITE])):
                 del remaining[:ROWS_PER_WRITE]
         await self.discard(part)
-        return Adoption(self.complete_since(f"//{part}/"), 0)
+        return Adoption(self.complete_since(prefix_of_part(part)), 0)
 
     async def announce(self, part: str) -> None:
         """Listeners know everything: it was written."""
