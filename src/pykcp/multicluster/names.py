@@ -7,6 +7,7 @@ kcp.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from hashlib import sha224, sha256
 
@@ -84,6 +85,7 @@ HEARTBEAT_EXPIRY_SECONDS = 40.0
 
 _LABEL_MAX = 63
 _HASH_LENGTH = 12
+_SHARED = re.compile(r".+-[0-9a-z]{8}")
 
 
 def short_hash(text: str, length: int = _HASH_LENGTH) -> str:
@@ -109,6 +111,11 @@ def shared_name(workspace: str, cluster: str) -> str:
     equal names in two workspaces are told apart.
     """
     return f"{_shortened(cluster, _LABEL_MAX - 9)}-{short_hash(f'{workspace}/{cluster}', 8)}"
+
+
+def is_shared_name(name: str) -> bool:
+    """Whether it may be such a name; some others look alike."""
+    return _SHARED.fullmatch(name) is not None
 
 
 def home_shard(cluster: Object) -> str:

@@ -124,6 +124,21 @@ def test_a_deleted_workload_leaves_nothing(cluster: TestClient) -> None:
     eventually(is_gone, 10)
 
 
+def test_a_leaf_without_cluster_is_released(cluster: TestClient) -> None:
+    """As one that is made just when its Cluster is deleted: no syncer would ever do it."""
+    client = workspace_with(cluster, "a")
+    client.post(DEPLOYMENTS, deployment(replicas=2))
+    settled(client, [2])
+    leaf = leaves(client)["web--a"]
+    metadata = {name: leaf["metadata"][name] for name in ("ownerReferences", "annotations")}
+    metadata["name"] = "web--gone"
+    metadata["labels"] = {**leaf["metadata"]["labels"], "workloads.kcp.dev/cluster": "gone"}
+    metadata["finalizers"] = ["workloads.kcp.dev/syncer-gone"]
+    made = client.post(DEPLOYMENTS, {**leaf, "metadata": metadata})
+    assert made.status == 201, made
+    eventually(lambda: set(leaves(client)) == {"web--a"})
+
+
 def test_weights_bounds_and_what_cannot_be_placed(cluster: TestClient) -> None:
     client = workspace_with(cluster, "a", "b", "c")
     weights = [

@@ -32,6 +32,13 @@ def test_long_names_stay_distinct() -> None:
     assert len(names.syncer_namespace(long, "u")) <= 63
 
 
+def test_names_in_other_workspaces_are_told_from_most_others() -> None:
+    assert names.is_shared_name(names.shared_name("abc", "east"))
+    assert names.is_shared_name(names.shared_name("abc", "e" * 63))
+    assert not names.is_shared_name("east")
+    assert not names.is_shared_name("east-1")
+
+
 def test_a_locator_is_read_back() -> None:
     locator = Locator("hub", "uid-1", "abc", "default")
     assert parse_locator(locator.to_json()) == locator

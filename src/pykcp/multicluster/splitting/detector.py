@@ -113,7 +113,7 @@ class WorkloadDetector:
                 self._follow_types(workspace)
             if found.is_material:
                 self._scheduler.note_clusters(workspace)
-                self._reconsider(workspace)
+                self._reconsider(workspace, with_leaves=found.is_new)
 
     def _on_api_binding(self, change: Change) -> None:
         self._note_api_binding(change.key, self._now(API_BINDINGS, change.key))
@@ -123,7 +123,7 @@ class WorkloadDetector:
         workspace = key.cluster
         if self._parts.territory.put_binding(workspace, key.name, provider):
             self._follow_types(workspace)
-            self._reconsider(workspace)
+            self._reconsider(workspace, with_leaves=True)
 
     def _follow_types(self, workspace: str) -> None:
         for kind in self._parts.territory.kinds(workspace).values():
@@ -132,12 +132,16 @@ class WorkloadDetector:
             self._on_type(workspace, kind)
         self.controller.add(workspace)
 
-    def _reconsider(self, workspace: str) -> None:
-        """Decide again on everything in a workspace."""
+    def _reconsider(self, workspace: str, *, with_leaves: bool) -> None:
+        """Decide again on everything in a workspace. `with_leaves`: clusters are known now for
+        which no leaf could be made.
+        """
 
         async def roots() -> AsyncIterator[RootKey]:
             for key in self._parts.inventory.roots(workspace):
                 self._aggregator.add(key)
+                if with_leaves:
+                    self._splitter.controller.add(key)
                 yield key
 
         self._scheduler.controller.add_all(workspace, roots)

@@ -62,7 +62,7 @@ def render_leaf(
                 "name": meta.name(root),
                 "uid": meta.uid(root),
                 "controller": True,
-                "blockOwnerDeletion": False,
+                "blockOwnerDeletion": True,
             }
         ],
         "finalizers": [syncer_finalizer(cluster)],

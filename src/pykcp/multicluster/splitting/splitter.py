@@ -14,7 +14,15 @@ from pykcp.controllers.runtime.controller import Controller
 from pykcp.machinery import conditions, meta
 from pykcp.machinery.resources import GroupVersionResource
 from pykcp.machinery.status import AlreadyExists, Conflict, NotFound, StatusError
-from pykcp.multicluster.names import CLUSTER_LABEL, ROOT_UID, WORKLOAD_BINDINGS, leaf_name
+from pykcp.multicluster.names import (
+    CLUSTER_LABEL,
+    CLUSTERS,
+    ROOT_UID,
+    WORKLOAD_BINDINGS,
+    is_shared_name,
+    leaf_name,
+    syncer_finalizer,
+)
 from pykcp.multicluster.splitting import bindings
 from pykcp.multicluster.splitting.inventory import KnownLeaf
 from pykcp.multicluster.splitting.keys import RootKey, is_leaf
@@ -107,6 +115,8 @@ class WorkloadSplitter:
         cluster = wanted["metadata"]["labels"][CLUSTER_LABEL]
         leaf = parts.get(key.cluster, kind, name, key.namespace)
         if leaf is None:
+            if not self._takes(key, cluster):
+                return True
             if not self._may_begin(key, cluster):
                 return False
             try:
@@ -155,6 +165,11 @@ class WorkloadSplitter:
             await self._delete(key, kind, leaf)
         return not is_leaf(leaf)
 
+    def _takes(self, key: RootKey, cluster: str) -> bool:
+        """Whether there is a Cluster for a new leaf; nobody else would ever release it."""
+        view = self._parts.territory.clusters(key.cluster).get(cluster)
+        return view is not None and not view.is_terminating
+
     def _may_begin(self, key: RootKey, cluster: str) -> bool:
         """Whether everything that the object needs was applied in the cluster, or waited for."""
         inventory, now = self._parts.inventory, self._parts.clock()
@@ -176,6 +191,33 @@ class WorkloadSplitter:
             self._parts.inventory.drop_leaf(key, cluster)
         elif is_leaf(leaf) and not meta.is_deleting(leaf):
             await self._delete(key, kind, leaf)
+        elif is_leaf(leaf) and self._is_without_cluster(key, cluster):
+            await self._release(key, kind, leaf, syncer_finalizer(cluster))
+
+    def _is_without_cluster(self, key: RootKey, cluster: str) -> bool:
+        """Whether the workspace says that it has no such Cluster: one that was made for it while
+        it was deleted has nobody else to release it. Of Clusters of other workspaces nothing is
+        said here.
+        """
+        if is_shared_name(cluster):
+            return False
+        return self._parts.get(key.cluster, CLUSTERS, cluster, "") is None
+
+    async def _release(
+        self, key: RootKey, kind: GroupVersionResource, leaf: Object, finalizer: str
+    ) -> None:
+        uid = meta.uid(leaf)
+
+        def strip(live: Object) -> None:
+            if meta.uid(live) == uid:
+                meta.remove_finalizer(live, finalizer)
+
+        try:
+            await self._parts.client.change(
+                key.cluster, kind, meta.name(leaf), strip, key.namespace
+            )
+        except NotFound:
+            return
 
     async def _delete(self, key: RootKey, kind: GroupVersionResource, leaf: Object) -> None:
         await self._parts.client.delete(

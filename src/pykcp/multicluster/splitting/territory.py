@@ -33,6 +33,8 @@ class TerritoryChange:
     is_material: bool
     """Decisions may be other ones."""
     are_kinds_new: bool
+    is_new: bool
+    """The Cluster was not known."""
 
 
 class Territory:
@@ -68,6 +70,7 @@ class Territory:
             served,
             _without_load(before) != _without_load(after),
             after is not None and bool(after.kinds.keys() - known.keys()),
+            before is None and after is not None,
         )
 
     def clusters(self, workspace: str) -> Mapping[str, ClusterView]:

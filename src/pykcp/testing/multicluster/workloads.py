@@ -17,6 +17,14 @@ from pykcp.types import Object
 
 _PODS = "/api/v1/pods"
 _PERIOD = 0.05
+_COUNTS = (
+    "replicas",
+    "updatedReplicas",
+    "readyReplicas",
+    "availableReplicas",
+    "unavailableReplicas",
+)
+"""Those that are zero are not there."""
 
 
 class _Loop:
@@ -132,7 +140,7 @@ class WorkloadController(_Loop):
             path = f"/apis/apps/v1{inside}/deployments/{metadata['name']}"
             status = self._status(found)
             if found.get("status") != status:
-                self._set_status(path, status)
+                self._set_status(path, {**dict.fromkeys(_COUNTS), **status})
             if self._makes_pods:
                 self._make_pods(f"/api/v1{inside}/pods", found)
 
