@@ -16,6 +16,7 @@ APIS = "/apis/apis.kcp.io/v1alpha1"
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_shards_move_to_their_hosts_and_survive_the_root_shard(tmp_path: pathlib.Path) -> None:
     secret = tmp_path / "passphrase"
     secret.write_text("correct horse battery\n")

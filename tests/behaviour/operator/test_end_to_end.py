@@ -128,12 +128,25 @@ def test_a_deletion_waits_for_the_root_shard_and_ends_without_it(
     (port,) = free_ports(1)
     namespace.create("RootShard", "root", **ROOT, shardBaseURL=f"https://127.0.0.1:{port}")
     namespace.create("Shard", "alpha", **OF_ROOT, **ETCD)
-    eventually(lambda: namespace.get("Shard", "alpha")["metadata"].get("finalizers") or [], 60)
-    namespace.delete("Shard", "alpha")
-    eventually(lambda: namespace.phase("Shard", "alpha") == "Deleting")
-    assert namespace.get("Shard", "alpha")  # the root shard is down: it may have to unregister
+    namespace.create(
+        "Kubeconfig", "user", target={"rootShardRef": {"name": "root"}}, username="user",
+        validity="24h", secretRef={"name": "user"},
+        authorization={"clusterRoleBindings": {"clusterRoles": ["cluster-admin"]}},
+    )  # fmt: skip
+    objects = (("Shard", "alpha"), ("Kubeconfig", "user"))
+    for kind, name in objects:
+        eventually(lambda: _finalizers(namespace, kind, name), 60)  # noqa: B023
+        namespace.delete(kind, name)
+    for kind, name in objects:  # the root shard is down: there may be something to undo in it
+        eventually(lambda: namespace.phase(kind, name) == "Deleting")  # noqa: B023
+        assert namespace.get(kind, name)
     namespace.delete("RootShard", "root")
-    eventually(lambda: not namespace.get("Shard", "alpha"), 30)
+    for kind, name in objects:
+        eventually(lambda: not namespace.get(kind, name), 30)  # noqa: B023
+
+
+def _finalizers(namespace: OperatorNamespace, kind: str, name: str) -> list[str]:
+    return namespace.get(kind, name)["metadata"].get("finalizers") or []
 
 
 @pytest.fixture(scope="module")

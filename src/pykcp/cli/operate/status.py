@@ -63,8 +63,13 @@ def status_lines(status: Object, is_running: bool, now: float) -> Iterator[str]:
         for one in those:
             yield from _workload_lines(one, is_running)
     yield from (f"{name}  runs on another host" for name in status["remote"])
-    yield from (f"waiting: {name}: {text}" for name, text in status.get("waiting", {}).items())
+    yield from waiting_lines(status)
     yield from (f"problem: {text}" for text in status["problems"])
+
+
+def waiting_lines(status: Object) -> list[str]:
+    """What could not be done inside of the installation, and why."""
+    return [f"waiting: {name}: {text}" for name, text in status.get("waiting", {}).items()]
 
 
 def _certificate_lines(certificates: Sequence[Object], now: float) -> Iterator[str]:

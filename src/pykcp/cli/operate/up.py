@@ -8,17 +8,19 @@ import pathlib
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pykcp.cli.server import refuse
+from pykcp.machinery.conditions import find
 
 if TYPE_CHECKING:
     from pykcp.programs.operator.host.installation import Installation
     from pykcp.programs.operator.host.layout import HostChoices, HostFiles
     from pykcp.programs.operator.host.process import running_host
     from pykcp.programs.operator.host.settings import UpSettings
+    from pykcp.types import Object
 
 USAGE = """Run an installation on this host: root shard, shards, cache servers and front-proxies.
 
@@ -203,6 +205,7 @@ def _apply(files: HostFiles, seconds: float) -> int:
 def wait_until_ready(files: HostFiles, seconds: float) -> int:
     """Show how it goes until everything is ready; the exit code."""
     from pykcp.cli.operate.progress import StartProgress
+    from pykcp.cli.operate.status import waiting_lines
     from pykcp.programs.kit.errors import SettingsError
     from pykcp.programs.operator.host.control import ask
 
@@ -216,7 +219,15 @@ def wait_until_ready(files: HostFiles, seconds: float) -> int:
     except TimeoutError:
         pass
     if not status.get("available"):
-        problems = "\n".join(status.get("problems") or ())
-        raise SettingsError(f"not everything is ready after {seconds:g} s\n{problems}".rstrip())
+        reasons = [*status.get("problems", ()), *_unavailable(status), *waiting_lines(status)]
+        raise SettingsError("\n".join([f"not everything is ready after {seconds:g} s", *reasons]))
     progress.done(len(status["workloads"]), _kubeconfig(files))
     return 0
+
+
+def _unavailable(status: Object) -> Iterator[str]:
+    """Workloads that are not ready, and why."""
+    for one in status.get("workloads", ()):
+        if not one["available"]:
+            available = find(one["conditions"], "Available") or {}
+            yield f"{one['name']}: {available.get('message', '')}"

@@ -46,43 +46,28 @@ from pykcp.types import Object
 
 KUBERNETES = KubernetesPlatform()
 PROJECT = pathlib.Path(__file__).parents[4]
-PKI, CHARTS = "tests/unit/programs/operator/test_pki.py", "tests/behaviour/deploy/test_charts.py"
-HERE, ACCEPTANCE = (
-    "tests/unit/programs/operator/test_defects.py",
-    "tests/behaviour/operate/test_acceptance.py",
+PLACES = (
+    "unit/programs/operator",
+    "unit/proxy",
+    "behaviour/operator",
+    "behaviour/operate",
+    "behaviour/deploy",
 )
-DEFECTS = {
-    1: (HERE, "test_1_the_flag_for_truncated_audit_events_exists"),
-    2: (HERE, "test_2_defaults_of_oidc_are_applied_and_its_ca_is_a_file"),
-    3: (HERE, "test_3_dropped_groups_are_added_to_the_protective_ones"),
-    4: (PKI, "test_a_given_authority_may_have_any_name"),
-    5: (HERE, "test_5_a_deployment_template_does_not_wipe_pull_secrets"),
-    6: (HERE, "test_6_the_secrets_of_a_kubeconfig_have_an_owner"),
-    7: (HERE, "test_7_phases_follow_conditions_for_all_kinds_both_ways"),
-    8: (PKI, "test_keys_of_service_accounts_retire_instead_of_vanishing"),
-    9: (PKI, "test_an_authority_is_replaced_in_three_phases"),
-    10: (HERE, "test_10_certificates_of_a_front_proxy_have_the_domain_of_the_cluster"),
-    11: (HERE, "test_11_the_proxys_indexer_believes_the_extra_authority_too"),
-    12: (HERE, "test_12_the_root_shard_has_a_certificate_for_mounts"),
-    13: (HERE, "test_13_what_is_not_used_is_not_made"),
-    14: (HERE, "test_14_a_new_shard_restarts_nothing"),
-    15: (HERE, "test_15_labels_of_metrics_are_bounded"),
-    16: (HERE, "test_16_what_happens_to_requests_without_credentials_can_be_said"),
-    17: (HERE, "test_17_role_bindings_of_an_installation_that_is_gone_do_not_hold_up_a_deletion"),
-    18: (CHARTS, "test_metrics_are_scraped_where_they_are_served"),
-    19: (HERE, "test_19_pages_of_variants_are_run_and_agree_with_their_manifests"),
-    20: (HERE, "test_20_the_documented_audit_policy_does_what_the_page_says"),
-    21: (HERE, "test_21_a_shards_bundle_begins_with_the_server_authority"),
-    22: (ACCEPTANCE, "test_06_a_deleted_shard_is_unregistered"),
-}
-"""What kcp's operator gets wrong, in the order of its parts, and the test of the difference."""
+"""Folders with tests that the table in docs/design/operator.md names."""
 ACCOUNTS = {"serviceAccount": {"enabled": True}}
 
 
-@pytest.mark.parametrize("number", DEFECTS)
-def test_each_difference_has_a_test(number: int) -> None:
-    file, name = DEFECTS[number]
-    assert f"def {name}(" in (PROJECT / file).read_text()
+def test_each_difference_is_listed_and_has_tests() -> None:
+    page = (PROJECT / "docs/design/operator.md").read_text()
+    rows = re.findall(r"^\| (\d+) \| .* \| (.*) \|$", page, re.MULTILINE)
+    assert [int(number) for number, _ in rows] == list(range(1, 23))
+    folders = [PROJECT / "tests" / place for place in PLACES]
+    code = "".join(path.read_text() for one in folders for path in one.glob("test_*.py"))
+    for _, tests in rows:
+        names = re.findall(r"`(test_\w+)`", tests)
+        assert names
+        for name in names:
+            assert f"def {name}(" in code, name
 
 
 def _value(workload: CompiledWorkload, flag: str) -> str:
@@ -310,3 +295,20 @@ def test_21_a_shards_bundle_begins_with_the_server_authority() -> None:
     assert authority is not None
     assert bundle.data["tls.crt"].startswith(authority.data["tls.crt"].strip())
     assert b"EXTRA" in bundle.data["tls.crt"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "status", "reason"),
+    [
+        ({}, "True", "Schedulable"),
+        ({"unschedulable": False}, "True", "Schedulable"),
+        ({"unschedulable": True}, "False", "Unschedulable"),
+    ],
+)
+def test_22_a_shard_says_whether_it_takes_workspaces(
+    spec: Object, status: str, reason: str
+) -> None:
+    obj = shard(**spec)
+    found = conditions_of({"status": _status(obj, configured(root_shard(), obj))})
+    (one,) = [c for c in found if c["type"] == "Schedulable"]
+    assert (one["status"], one["reason"]) == (status, reason)

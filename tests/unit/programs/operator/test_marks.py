@@ -32,24 +32,26 @@ def _shard(**spec: Any) -> Object:
 @pytest.mark.parametrize(
     ("wanted", "live", "patches"),
     [
-        ({}, None, []),
+        ({}, {}, []),
         ({"labels": {"region": "eu"}}, {}, [{"labels": {"region": "eu"}}]),
         ({"labels": {"region": "eu"}}, {"labels": {"region": "eu", "name": "alpha"}}, []),
         ({"unschedulable": True}, {}, [{"annotations": {UNSCHEDULABLE: "true"}}]),
         ({"unschedulable": True}, {"annotations": {UNSCHEDULABLE: "true"}}, []),
         ({"unschedulable": False}, {"annotations": {UNSCHEDULABLE: "true"}}, [{"annotations": {UNSCHEDULABLE: None}}]),
         ({}, {"annotations": {UNSCHEDULABLE: "by hand"}}, []),
+        ({"labels": {"name": "alpha"}}, {"labels": {"name": "alpha"}, "annotations": {UNSCHEDULABLE: "by hand"}}, []),
     ],
 )  # fmt: skip
 async def test_only_what_differs_is_written(
-    wanted: Object, live: Object | None, patches: list[Object]
+    wanted: Object, live: Object, patches: list[Object]
 ) -> None:
-    root = _Root(None if live is None else {"metadata": live})
+    root = _Root({"metadata": live})
     await mark(cast("Client", root), _shard(**wanted), "alpha")
     assert root.patches == [{"metadata": patch} for patch in patches]
 
 
-async def test_a_shard_that_has_not_registered_itself_is_tried_again() -> None:
+@pytest.mark.parametrize("spec", [{}, {"unschedulable": True}])
+async def test_a_shard_that_has_not_registered_itself_is_tried_again(spec: Object) -> None:
     """It serves before it has reached root: nothing would come back to it otherwise."""
     with pytest.raises(SendFailed, match="shard alpha has not registered itself in root yet"):
-        await mark(cast("Client", _Root(None)), _shard(unschedulable=True), "alpha")
+        await mark(cast("Client", _Root(None)), _shard(**spec), "alpha")

@@ -25,8 +25,6 @@ async def mark(client: Client, shard: Object, name: str) -> None:
     A shard may serve before it has registered itself. Raises SendFailed then: try again later.
     """
     labels, is_closed = at(shard, "labels", {}), at(shard, "unschedulable")
-    if not labels and is_closed is None:
-        return
     live = await client.get(ROOT, SHARDS, name)
     if live is None:
         raise SendFailed(f"shard {name} has not registered itself in root yet")
@@ -35,7 +33,7 @@ async def mark(client: Client, shard: Object, name: str) -> None:
     patch: Object = {}
     if any(have.get(key) != value for key, value in labels.items()):
         patch["labels"] = labels
-    if bool(is_closed) != (UNSCHEDULABLE in annotations):
+    if is_closed is not None and is_closed != (UNSCHEDULABLE in annotations):
         patch["annotations"] = {UNSCHEDULABLE: "true" if is_closed else None}
     if patch:
         await client.patch(ROOT, SHARDS, name, {"metadata": patch})

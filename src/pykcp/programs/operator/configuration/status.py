@@ -15,6 +15,7 @@ from pykcp.programs.operator.configuration.world import (
     ROOT_SHARD,
     NotConfigurable,
     World,
+    at,
     name_of,
 )
 from pykcp.types import Object
@@ -22,6 +23,7 @@ from pykcp.types import Object
 PROVISIONING, RUNNING, READY, FAILED, DELETING = (
     "Provisioning", "Running", "Ready", "Failed", "Deleting",
 )  # fmt: skip
+_SCHEDULABLE = "Schedulable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,7 @@ def object_status(
     found: list[Object] = list(old.get("conditions") or ())
     for condition, status, reason, message in (
         *_reference(kind, problem),
+        *_scheduling(kind, obj),
         _availability(kind, configuration, name, problem, states),
     ):
         found = conditions.with_condition(
@@ -109,6 +112,16 @@ def _reference(kind: str, problem: NotConfigurable | None) -> Sequence[Stated]:
         return ((condition, conditions.FALSE, reason, problem.message),)
     reason = "Valid" if condition == ROOT_SHARD else "ReferenceValid"
     return ((condition, conditions.TRUE, reason, "The reference is valid."),)
+
+
+def _scheduling(kind: str, obj: Object) -> Sequence[Stated]:
+    """Whether new workspaces are placed on a shard."""
+    if kind not in ("RootShard", "Shard"):
+        return ()
+    if at(obj, "unschedulable"):
+        why = "spec.unschedulable keeps new workspaces away."
+        return ((_SCHEDULABLE, conditions.FALSE, "Unschedulable", why),)
+    return ((_SCHEDULABLE, conditions.TRUE, "Schedulable", ""),)
 
 
 def _availability(

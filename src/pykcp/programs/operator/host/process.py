@@ -33,10 +33,15 @@ if TYPE_CHECKING:
     from pykcp.programs.operator.host.monitoring import HostMonitoring
 
 _log = logging.getLogger(__name__)
-_RETRY_SECONDS = 5.0
+_FIRST_RETRY_SECONDS, _RETRY_SECONDS = 0.3, 5.0
+"""A shard registers itself soon after it is ready; what takes longer is asked for less often."""
 _LONGEST_WAIT = 3600.0
 """Clocks are set, and machines sleep: what is due is looked up at least so often."""
 _STATUS_SECONDS = 0.2
+
+
+_Seen = tuple[int, frozenset[str]]
+"""Passes of the configuration stage, and the objects whose programs are available."""
 
 
 def _name(obj: Object) -> str:
@@ -65,6 +70,8 @@ class running_host:  # noqa: N801  # a context, as those of other programs
         self._monitoring: HostMonitoring | None = None
         self.waiting: dict[str, str] = {}
         """What could not be done inside of the installation, by object."""
+        self._settled: _Seen | None = None
+        """The state in which nothing but deletions was left to do inside of the installation."""
 
     async def __aenter__(self) -> HostFiles:
         if not self._lock.__enter__():
@@ -139,24 +146,37 @@ class running_host:  # noqa: N801  # a context, as those of other programs
 
     async def _tend(self) -> None:
         """Give users their roles and unregister shards, as soon as servers answer."""
+        pause = _FIRST_RETRY_SECONDS
         while True:
-            seen = (self._passes, self._available())
-            is_done = await self._tend_all()
+            seen = self._seen()
+            is_done = await self._tend_all(seen)
             try:
-                async with asyncio.timeout(None if is_done else _RETRY_SECONDS):
-                    await self.supervisor.until(
-                        lambda: (self._passes, self._available()) != seen  # noqa: B023
-                    )
+                async with asyncio.timeout(None if is_done else pause):
+                    await self.supervisor.until(lambda: self._seen() != seen)  # noqa: B023
             except TimeoutError:
-                pass
+                pause = min(2 * pause, _RETRY_SECONDS)
+            else:
+                pause = _FIRST_RETRY_SECONDS
+
+    def _seen(self) -> _Seen:
+        return self._passes, self._available()
+
+    def _settle(self, seen: _Seen) -> None:
+        """Note that what is to be there is there; deletions may wait for a person."""
+        objects = self.configured.manifests.objects if self.configured is not None else ()
+        wanted = [one for one in objects if not one["metadata"].get("deletionTimestamp")]
+        if not any(_name(one) in self.waiting for one in wanted):
+            self._settled = seen
+            self.supervisor.notify()
 
     def _available(self) -> frozenset[str]:
         return frozenset(one.owner for one in self.reports() if one.is_available)
 
-    async def _tend_all(self) -> bool:
+    async def _tend_all(self, seen: _Seen) -> bool:
         """Whether nothing is left to do."""
         configured = self.configured
         if configured is None or configured.world is None:
+            self._settle(seen)
             return True
         cleanup = Cleanup(cast("Client", configured.objects), configured.world)
         is_done, available = True, self._available()
@@ -171,6 +191,7 @@ class running_host:  # noqa: N801  # a context, as those of other programs
                     is_done = False
                 else:
                     self.waiting.pop(name, None)
+        self._settle(seen)
         is_done &= await deliver(self.files, configured.remote, configured.world)
         known = configured.objects.entries
         if any(_name(one) not in known for one in configured.manifests.objects):
@@ -201,9 +222,11 @@ class running_host:  # noqa: N801  # a context, as those of other programs
 
     @property
     def is_available(self) -> bool:
+        """Everything is ready, shards are registered, and users have their roles."""
         configured = self.configured
         is_right = configured is not None and not configured.problems and not self.problem
-        return is_right and all_available(self.reports())
+        is_ready = is_right and all_available(self.reports())
+        return is_ready and self._settled == self._seen()
 
     def _objects(self) -> list[Object]:
         """The objects of the installation with their statuses."""
@@ -216,7 +239,7 @@ class running_host:  # noqa: N801  # a context, as those of other programs
 
     def status(self) -> Object:
         found = host_status(self.configured, self.reports(), self.problem, time.time())
-        return {**found, "waiting": self.waiting}
+        return {**found, "available": self.is_available, "waiting": self.waiting}
 
     async def _write_status(self) -> None:
         while True:
@@ -273,16 +296,15 @@ class running_host:  # noqa: N801  # a context, as those of other programs
 
     async def _progress(self) -> AsyncIterator[Object]:
         """The status whenever it changes, until everything is available."""
-        last: list[WorkloadReport] | None = None
         while True:
-            reports = self.reports()
-            if reports != last:
-                last = reports
-                yield {**self.status(), "available": self.is_available}
-            if self.is_available:
+            shown = self.reports(), dict(self.waiting)
+            status = self.status()
+            yield status
+            if status["available"]:
                 return
-            shown = reports
-            await self.supervisor.until(lambda: self.reports() != shown or self.is_available)  # noqa: B023
+            await self.supervisor.until(
+                lambda: (self.reports(), self.waiting) != shown or self.is_available  # noqa: B023
+            )
 
     async def _restart(self, names: list[str]) -> Object:
         known = {one.name: one for one in self.reports()}

@@ -5,11 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pykcp.programs.operator.configuration.status import ReplicaCounts, object_status
-from pykcp.programs.operator.drivers.process.state import (
-    WorkloadReport,
-    all_available,
-    conditions,
-)
+from pykcp.programs.operator.drivers.process.state import WorkloadReport, conditions
 from pykcp.programs.operator.host.installation import ConfiguredHost
 from pykcp.types import Object
 
@@ -27,7 +23,6 @@ def host_status(
         objects = _objects(configured, reports, now)
     return {
         "time": int(now),
-        "available": not problems and all_available(reports),
         "problems": problems,
         "objects": objects,
         "workloads": [one.to_object() for one in reports],

@@ -186,7 +186,7 @@ class ReplicaProcess:
     # -- probes ----------------------------------------------------------------------------------
 
     async def _watch(self) -> str:
-        """Until the process has ended; why."""
+        """Until the process has ended; why it was ended, "" if it ended by itself."""
         record = self._record
         assert record is not None
         clock = asyncio.get_running_loop().time
@@ -203,7 +203,7 @@ class ReplicaProcess:
                     _log.warning("%s is restarted: %s", self.name, health.restart_reason)
                     await self._terminate(record.identity)
                     return health.restart_reason
-            return "the process has ended"
+            return ""
         finally:
             ended.cancel()
 
@@ -268,11 +268,13 @@ class ReplicaProcess:
         self._failures = backoff.failures_after(self._failures, healthy)
         seconds = backoff.restart_pause(self._failures)
         lines = tuple(logfiles.last_lines(self._log, _LAST_LINES, self._log_start))
-        _log.error("%s: %s (exit code %s); next start in %g s", self.name, reason, code, seconds)
+        reason = reason or state.ending(code, lines)
+        row = f"{self._failures} times in a row" if self._failures > 1 else "once"
+        _log.error("%s: %s; next start in %g s", self.name, reason, seconds)
         self._show(
             phase=state.BACK_OFF,
             exit_code=code,
-            message=f"{reason}; failed {self._failures} times in a row, next start in {seconds:g} s",
+            message=f"{reason}; failed {row}, next start in {seconds:g} s",
             lines=lines,
             restarts=self.state.restarts + 1,
             restart_reason=reason,

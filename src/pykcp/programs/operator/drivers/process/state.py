@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
@@ -10,6 +11,8 @@ from pykcp.types import Object
 STARTING, READY, NOT_READY, BACK_OFF, STOPPING = (
     "Starting", "Ready", "NotReady", "BackOff", "Stopping",
 )  # fmt: skip
+_ERROR = "Error: "
+"""Programs print this before what a user did wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,15 +98,43 @@ def _available(state: WorkloadReport) -> Object:
         return _condition("Available", False, "DeploymentUnavailable", state.problem)
     if state.is_available:
         return _condition("Available", True, "ReplicasUp", "")
-    waiting = [f"{state.name}-{one.number}: {one.message}" for one in state.replicas if one.message]
+    waiting = [
+        f"{state.name}-{one.number}: {text}" for one in state.replicas if (text := _waiting(one))
+    ]
     head = f"{state.ready} of {state.desired} replicas are ready"
     return _condition("Available", False, "ReplicasUnavailable", "; ".join((head, *waiting)))
 
 
+def _waiting(replica: ReplicaState) -> str:
+    """Why a replica is not ready; while it starts again, what went wrong before says more."""
+    if replica.phase == STARTING and replica.restart_reason:
+        return f"it starts again; before: {replica.restart_reason}"
+    return replica.message
+
+
 def _failure(workload: str, replica: ReplicaState) -> str:
-    code = "unknown" if replica.exit_code is None else str(replica.exit_code)
-    head = f"{workload}-{replica.number}: exit code {code}, {replica.message}"
+    head = f"{workload}-{replica.number}: {replica.message}"
     return "\n".join((head, *replica.lines))
+
+
+def ending(code: int | None, lines: Sequence[str]) -> str:
+    """Why a process has ended: how, and the last error in its log."""
+    errors = [one.removeprefix(_ERROR) for one in lines if one.startswith(_ERROR)]
+    if code is None:
+        how = "the process has ended"
+    elif code < 0:
+        how, lines = f"ended by signal {_signal_name(-code)}", ()
+    else:
+        how = f"ended with exit code {code}"
+    last = (errors or (lines if code else ()) or [""])[-1]
+    return f"{how}: {last}" if last else how
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # a real-time signal
+        return str(number)
 
 
 def _condition(name: str, status: bool, reason: str, message: str) -> Object:
@@ -116,4 +147,6 @@ def _condition(name: str, status: bool, reason: str, message: str) -> Object:
 
 
 def all_available(states: Sequence[WorkloadReport]) -> bool:
-    return all(one.is_available for one in states)
+    """Everything is ready, and no process of an older revision is left."""
+    current = all(replica.is_updated for one in states for replica in one.replicas)
+    return current and all(one.is_available for one in states)
