@@ -73,6 +73,29 @@ def test_what_an_administrator_wrote_stays(fleet: Fleet) -> None:
     assert root.get(f"{SHARDS}/shard-1").json["metadata"]["labels"]["region"] == "north"
 
 
+def test_a_shard_that_was_removed_stays_removed(fleet: Fleet) -> None:
+    """It goes on following root's exports, but does not register itself again."""
+    fleet["cache"].start()
+    fleet["root"].start()
+    fleet["shard-1"].start()
+    eventually(lambda: _get(fleet, "root", "root", "shard-1"))
+    eventually(lambda: _joined(fleet) == 1)
+    root = fleet.client("root", "root")
+    assert root.delete(f"{SHARDS}/shard-1").status == 200
+    export = {
+        "apiVersion": "apis.kcp.io/v1alpha2",
+        "kind": "APIExport",
+        "metadata": {"name": "more"},
+    }
+    assert root.post(EXPORTS, export).status == 201
+    eventually(lambda: _joined(fleet) > 1)
+    assert _get(fleet, "root", "root", "shard-1") is None
+
+
+def _joined(fleet: Fleet) -> int:
+    return fleet["shard-1"].log().count("the shard has joined root")
+
+
 def _get(fleet: Fleet, server: str, cluster: str, name: str) -> Object | None:
     reply = fleet.client(server, cluster).get(f"{SHARDS}/{name}")
     return reply.json if reply.status == 200 else None

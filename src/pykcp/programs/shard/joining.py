@@ -81,6 +81,7 @@ class Joining:
         """`shard`: the Shard object that root shall have."""
         self._peers, self._client, self._lookup, self._shard = peers, client, lookup, shard
         self._is_due = asyncio.Event()
+        self._is_known = False
         if lookup.replica is not None:
             lookup.replica.listen(self._follow)
 
@@ -89,7 +90,10 @@ class Joining:
             self._is_due.set()
 
     async def run(self) -> None:
-        """Until cancelled: join, and again whenever root's exports change."""
+        """Until cancelled: join, and follow root's exports whenever they change.
+
+        The shard registers itself once: if somebody deletes its Shard object, it stays deleted.
+        """
         while True:
             self._is_due.clear()
             await self._join()
@@ -97,11 +101,11 @@ class Joining:
 
     async def _join(self) -> None:
         pause = _FIRST_PAUSE
-        is_bound = is_known = False
+        is_bound = False
         while True:
             try:
                 is_bound = is_bound or await self._bind()
-                is_known = is_known or await self._register()
+                self._is_known = self._is_known or await self._register()
             except (StatusError, NoIdentityYet) as error:
                 if pause == _FIRST_PAUSE:
                     _log.warning("root cannot be joined now, trying again: %s", error)
