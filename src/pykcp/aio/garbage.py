@@ -24,8 +24,9 @@ from collections.abc import Callable
 
 _FEW = 5_000
 """New objects below which nothing is done."""
-_MANY = 50_000
-"""Objects that are looked at in one go while there is work: some milliseconds."""
+_MANY = 20_000
+"""Objects that are looked at in one go while there is work, up to three times as many together: some
+milliseconds."""
 _FULL = 25_000
 """New objects after which a pause is used for a look at all, and the part of all objects that"""
 _GROWTH = 0.25
