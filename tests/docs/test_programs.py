@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 from tests.docs.test_excerpts import typed as typed_in
-from tests.docs.test_pages import blocks, run
+from tests.docs.test_pages import DOCS, blocks, run
 
 from pykcp.programs.front_proxy.settings import FrontProxySettings
 from pykcp.programs.shard.settings import ShardSettings
@@ -17,7 +17,7 @@ from pykcp.storage.testing import EtcdProcess, find_etcd
 from pykcp.testing.multicluster.downstream import write_kubeconfig
 from pykcp.testing.multicluster.workspaces import bind_workload
 from pykcp.testing.processes import wait_for_processes
-from pykcp.testing.programs import typed
+from pykcp.testing.programs import kcp, typed
 from pykcp.testing.server import ServerProcess, server
 from pykcp.testing.workspaces import make_workspace
 
@@ -71,6 +71,24 @@ def test_virtual_workspaces_as_a_program(shard: ServerProcess, tmp_path: pathlib
     (command,) = started("reference/virtual-workspaces.md", "virtual-workspaces")
     with typed(re.sub(r"[][]", "", command), tmp_path, "--secure-port=0"):
         pass
+
+
+# --- troubleshooting.md
+
+
+def test_errors_of_the_start(shard: ServerProcess, tmp_path: pathlib.Path) -> None:
+    """What the page tells to look for is what the program says."""
+    text = (DOCS / "troubleshooting.md").read_text(encoding="utf-8")
+    taken = f"--secure-port={shard.port}"
+    for phrase, words in {
+        "is in use by another program": (f"--root-directory={tmp_path}", taken),
+        "store.db is in use by process": (f"--root-directory={shard.root}",),
+        "cannot make": ("--root-directory=/proc/kcp",),
+    }.items():
+        assert f"`{phrase}" in text or f"{phrase}`" in text, phrase
+        code, said = kcp("start", "--bind-address=127.0.0.1", *words)
+        assert code == 1
+        assert phrase in said
 
 
 # --- operate/scaling.md

@@ -87,9 +87,18 @@ class KindDirectory:
                 continue
             # Virtual workspaces, as those of kcp, and servers before 1.26: one document per version
             for version in versions_of(answer):
-                resources = await self._transport.ask("GET", f"{self._base}{path}/{version}")
-                found += kinds_of_version(resources)
+                found += await self._kinds_of(f"{self._base}{path}/{version}")
         return found
+
+    async def _kinds_of(self, path: str) -> list[KindInfo]:
+        """None for a version that is listed and not served.
+
+        A virtual workspace lists `v1` without a kind in it, and a version can be gone since it was listed.
+        """
+        try:
+            return list(kinds_of_version(await self._transport.ask("GET", path)))
+        except NotFound:
+            return []
 
 
 def kinds_of(discovery: Object) -> Iterator[KindInfo]:

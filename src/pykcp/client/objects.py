@@ -207,12 +207,15 @@ class Objects:
     async def change(
         self, name: str, make: Callable[[Object], Any], namespace: str = "", subresource: str = ""
     ) -> Object:
-        """Read, change and write; again after a conflict. `make` changes the object in place."""
+        """Read, change and write; again after a conflict.
+
+        `make` changes the object in place; what it returns is not used.
+        """
         for _ in range(_CONFLICTS):
             obj = await self.get(name, namespace)
-            made = make(obj)
+            make(obj)
             try:
-                return await self.update(obj if made is None else made, subresource)
+                return await self.update(obj, subresource)
             except Conflict as error:
                 if OPTIMISTIC_LOCK not in error.message:
                     raise

@@ -26,6 +26,8 @@ async def test_verbs(team: Workspace) -> None:
     await maps.patch("a", [{"op": "remove", "path": "/data/x"}])
     await maps.change("a", lambda obj: obj["data"].update(z="1"))
     assert (await maps.get("a"))["data"] == {"y": "1", "z": "1"}
+    await maps.change("a", lambda obj: obj["data"].pop("z"))
+    assert (await maps.get("a"))["data"] == {"y": "1"}
     await team.apply(config_map("b", x="1"))
     assert [
         obj["metadata"]["name"] for obj in await maps.list("default", fields="metadata.name=b")
