@@ -160,6 +160,25 @@ class TestCheckpoints:
             assert log.stat().st_size < 12 << 20
         assert await store.count("/") == 600
 
+    async def test_busy_writers_wait_only_when_the_log_is_long(self, stores: Stores) -> None:
+        store = await stores.open(checkpoint_bytes=256 << 10)
+        assert store._checkpoints is not None
+        assert store._commits is not None
+        checkpoints, commits = store._checkpoints, store._commits
+        intermission, lengths = checkpoints._intermission, list[int]()
+
+        def record(work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
+            if not commits.is_idle:
+                lengths.append(checkpoints._log_bytes)
+            intermission(work, done)
+
+        checkpoints._intermission = record
+        async with asyncio.TaskGroup() as writers:
+            for name in "abcdefgh":
+                writers.create_task(fill(store, 600, f"/{name}/"))
+        assert lengths
+        assert min(lengths) > 1 << 20
+
     async def test_scans_wait_rather_than_let_the_log_grow(self, stores: Stores) -> None:
         """A scan keeps the log from starting over; beyond a limit, others have to wait for it."""
         store = await stores.open(checkpoint_bytes=256 << 10, log_bytes=2 << 20)

@@ -319,7 +319,7 @@ class Mirror(ReadingHalf):
         self._worker = StoreThread("mirror-checkpoint", asyncio.get_running_loop())
         self._checkpoints = Checkpoints(
             self._checkpointer, self._worker, run_here, [self._readers],
-            after_bytes=CHECKPOINT_BYTES, most_bytes=LOG_BYTES,
+            is_idle=lambda: True, after_bytes=CHECKPOINT_BYTES, most_bytes=LOG_BYTES,
         )  # fmt: skip
 
     def _note_pages(self, pages: int) -> None:

@@ -3,7 +3,9 @@
 A checkpoint has two parts. Most of the log is copied in a separate thread while writers
 continue, in several rounds if they add much. The pages they add during the last one are
 copied in an intermission, a moment in which no transaction is open: only then is the whole
-log copied, and the next transaction restarts the log from its beginning.
+log copied, and the next transaction restarts the log from its beginning. While
+transactions wait, that part is put off until the log has grown to several times the
+usual size: the disk takes tens of milliseconds for it.
 
 A reader with an old snapshot prevents the restart; usually the next round succeeds. If
 the log has grown beyond `most_bytes`, new scans wait until the running ones are done.
@@ -27,6 +29,8 @@ _REMAINDER = 1 << 20
 """Bytes that may be left to copy in an intermission, in which writers wait …"""
 _MOST_ROUNDS = 4
 """… unless they add more each time it is tried without one."""
+_PATIENCE = 4
+"""How many times as long as usual the log may become before writers have to wait for its copy."""
 PAGES_PER_CHANGE = 2
 """About what a change adds to the log beside its value: a page of the log and one of the table."""
 
@@ -51,12 +55,14 @@ class Checkpoints:
         intermission: Intermission,
         scans: Sequence[RunningScans],
         *,
+        is_idle: Callable[[], bool],
         after_bytes: int,
         most_bytes: int,
     ) -> None:
+        """`is_idle`: whether no transaction is under way or waits."""
         self._connection = connection
         self._worker = worker
-        self._intermission = intermission
+        self._intermission, self._is_idle = intermission, is_idle
         self._closed = False
         self._scans = scans
         self._undrained = 0
@@ -106,8 +112,10 @@ class Checkpoints:
             self._undrained = len(self._scans)
             for each in self._scans:
                 each.drain(self._drained)
-        else:
+        elif self._is_idle() or self._log_bytes > _PATIENCE * self._after_bytes:
             self._ask_for_intermission()
+        else:
+            self._finished(None)
 
     def _drained(self) -> None:
         self._undrained -= 1

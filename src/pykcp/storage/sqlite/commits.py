@@ -169,6 +169,11 @@ class GroupCommit:
         waiting.add(transaction.tenant, transaction)
         self._wake()
 
+    @property
+    def is_idle(self) -> bool:
+        """Nothing is under way, and nothing waits."""
+        return not self._busy
+
     def advance(self, revision: int) -> None:
         """Batches from the next one on get newer revisions."""
         self._advanced = max(self._advanced, revision)

@@ -333,7 +333,7 @@ class SQLiteStore(ReadingHalf):
         loop = asyncio.get_running_loop()
         self._worker = StoreThread("store-commit", loop)
         self._checkpoint_worker = StoreThread("store-checkpoint", loop)
-        self._commits = GroupCommit(
+        self._commits = commits = GroupCommit(
             writer, self._worker, self.revision, numbering(slot - 1 if slot else None),
             most_operations=self._settings.batch_operations,
             most_bytes=self._settings.batch_bytes,
@@ -341,8 +341,9 @@ class SQLiteStore(ReadingHalf):
             translate=partial(files.translate, path=self._path),
         )  # fmt: skip
         self._checkpoints = Checkpoints(
-            self._checkpointer, self._checkpoint_worker, self._commits.intermission,
+            self._checkpointer, self._checkpoint_worker, commits.intermission,
             [self._readers] if self._followers is None else [self._readers, self._followers],
+            is_idle=lambda: commits.is_idle,
             after_bytes=self._settings.checkpoint_bytes, most_bytes=self._settings.log_bytes,
         )  # fmt: skip
         self.idle_cache = IdleCache(writer, self._commits.intermission)
