@@ -205,3 +205,17 @@ def test_metadata_follow_a_status() -> None:
 )
 def test_schedules(text: str, problem: str) -> None:
     assert schedule_problem(text) == problem
+
+
+def test_a_first_status_is_one_that_the_schema_accepts() -> None:
+    """Schemas of physical clusters say nothing about null where Kubernetes writes it."""
+    base = custom_rules(True, has_status=True)
+    spec = {"maxReplicas": 2, "scaleTargetRef": {"kind": "Deployment", "name": "a"}}
+    for not_null, expected in (
+        (frozenset[str](), {"currentMetrics": None, "desiredReplicas": 0}),
+        (frozenset(("currentMetrics",)), {"desiredReplicas": 0}),
+    ):
+        extended = workload_rules(base, "autoscaling", "horizontalpodautoscalers", not_null)
+        new = made(spec=deepcopy(spec))
+        before_create(extended, new)
+        assert new["status"] == expected

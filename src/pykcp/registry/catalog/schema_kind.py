@@ -69,7 +69,10 @@ class SchemaKind(OwnedKind):
         from pykcp.apis.kube.workloads.rules import workload_kind, workload_rules
 
         group, plural = self._definition.group, self._definition.plural
-        self._rules = workload_rules(self._rules, group, plural)
+        status = self.type.schema.properties.get("status")
+        fields = status.properties if status is not None else {}
+        not_null = frozenset(name for name, schema in fields.items() if not schema.nullable)
+        self._rules = workload_rules(self._rules, group, plural, not_null)
         self._default = workload_kind(group, plural).default_safely
         self.create_on_update = self._rules.create_on_update
         self.unconditional_update = self._rules.unconditional_update

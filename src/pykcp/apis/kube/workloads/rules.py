@@ -185,9 +185,20 @@ def workload_kind(group: str, plural: str) -> WorkloadKind:
     return _KINDS.get((group, plural), _OTHER)
 
 
-def workload_rules(base: KindRules, group: str, plural: str) -> KindRules:
-    """The rules of a custom resource, extended by those of one of Kubernetes' kinds."""
+def workload_rules(
+    base: KindRules, group: str, plural: str, not_null: frozenset[str] = frozenset()
+) -> KindRules:
+    """The rules of a custom resource, extended by those of one of Kubernetes' kinds.
+
+    `not_null`: fields of the status of which the schema does not accept null, as that of a physical
+    cluster.
+    """
     kind = workload_kind(group, plural)
+    first_status = {
+        name: value
+        for name, value in (kind.status or {}).items()
+        if value is not None or name not in not_null
+    }
     has_generation = (group, plural) not in _WITHOUT_GENERATION
 
     def prepare_for_create(obj: Object, facts: Facts) -> None:
@@ -203,7 +214,7 @@ def workload_rules(base: KindRules, group: str, plural: str) -> KindRules:
         if (group, plural) in _KEEPS_STATUS and status is not None:
             obj["status"] = status
         elif kind.status is not None:
-            obj["status"] = {**kind.status}
+            obj["status"] = {**first_status}
 
     def prepare_for_update(new: Object, old: Object, facts: Facts) -> None:
         kind.default_safely(new)
