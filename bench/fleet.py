@@ -6,7 +6,7 @@ A cache server, shards and a front-proxy are started on this machine; clients go
 `abuse` measures the requests of one tenant through the proxy while another one sends requests that
 are expensive there. `faults` kills and stops each program in turn while clients write to a workspace on every shard, and
 checks that every acknowledged write is there, none twice, and that only the clusters of the program
-in question failed.
+in question failed. `lonely` starts a shard while all other programs are away.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from pykcp.auth.certificates import ensure_client_ca, issue_client
 from pykcp.client import Kcp, ServiceUnavailable, StatusError, Workspace, connect
 from pykcp.testing.sharded import Fleet, FleetProcess
 
-PARTS = ("start", "workspaces", "bindings", "idle", "abuse", "faults")
+PARTS = ("start", "workspaces", "bindings", "idle", "abuse", "faults", "lonely")
 _AT_A_TIME = 16
 _SHARD = "internal.tenancy.kcp.io/shard"
 _SCHEMA: dict[str, Any] = {
@@ -155,8 +155,9 @@ async def make_workspaces(kcp: Kcp, count: int) -> None:
         times = await gathered(count // 2, lambda n, skip=skipped: make(skip + n), at_a_time)
         rate = count // 2 / (time.perf_counter() - began)
         say("workspaces", f"{at_a_time} at a time: {rate:.0f}/s, {milliseconds(times)}")
-    following.cancel()
     say("first request to each", milliseconds(reached))
+    await reach_alone(org, ready)
+    following.cancel()
     found = await org.objects("workspaces.v1alpha1.tenancy.kcp.io").list()
     spread = Counter(obj["metadata"]["annotations"].get(_SHARD, "?") for obj in found)
     say("workspaces", f"by shard {sorted(spread.values())}")
@@ -169,6 +170,22 @@ async def make_workspaces(kcp: Kcp, count: int) -> None:
     began = time.perf_counter()
     times = await gathered(count, remove)
     say("deletion", f"{count / (time.perf_counter() - began):.0f}/s, {milliseconds(times)}")
+
+
+async def reach_alone(org: Workspace, ready: ReadyWorkspaces, count: int = 50) -> None:
+    """How much longer the first request to a workspace takes than the second, with nothing else."""
+    later: list[float] = []
+    for number in range(count):
+        name = f"alone{number}"
+        expected = ready.expect(name)
+        await org.create(name, type="root:universal", wait=False)
+        await expected
+        began = time.perf_counter()
+        await (org / name).objects("namespaces.v1").get("default")
+        reached = time.perf_counter()
+        await (org / name).objects("namespaces.v1").get("default")
+        later.append(max(0.0, 2 * reached - began - time.perf_counter()))
+    say("first request alone", f"later than the second: {milliseconds(later)}")
 
 
 async def bind_across(kcp: Kcp, fleet: Fleet, count: int) -> None:
@@ -367,7 +384,7 @@ class FleetWriter:
 def _short(error: Exception) -> str:
     if isinstance(error, ServiceUnavailable):
         return "unreachable" if "cannot be reached" in error.message else "503"
-    return str(error.code) if isinstance(error, StatusError) else "timeout"
+    return f"{error.code} {error.message}" if isinstance(error, StatusError) else "timeout"
 
 
 async def fault(
@@ -422,6 +439,19 @@ async def faults(kcp: Kcp, fleet: Fleet) -> None:
             await fault(kcp, fleet, workspaces, name, is_pause=is_pause)
 
 
+def start_lonely(fleet: Fleet) -> None:
+    for process in fleet.processes.values():
+        process.kill()
+    shard = fleet[fleet.shards[-1]]
+    began = time.perf_counter()
+    shard.start()
+    used = processes_cpu([shard.pid])
+    say("start alone", f"ready after {time.perf_counter() - began:.2f} s, {used:.2f} s of CPU")
+    for process in fleet.processes.values():
+        if process is not shard:
+            process.start()
+
+
 async def run(fleet: Fleet, parts: list[str], count: int) -> None:
     async with connect(fleet.files.admin_kubeconfig, context="root", manager="bench") as kcp:
         await label_shards(kcp, fleet)
@@ -454,7 +484,10 @@ def main() -> None:
             began = time.perf_counter()
             fleet.start()
             say("start", f"{arguments.shards} shards ready in {time.perf_counter() - began:.1f} s")
-            uvloop.run(run(fleet, arguments.only.split(","), arguments.count))
+            parts = arguments.only.split(",")
+            uvloop.run(run(fleet, parts, arguments.count))
+            if "lonely" in parts:
+                start_lonely(fleet)
         finally:
             fleet.stop()
 

@@ -23,6 +23,7 @@ import uuid
 from collections.abc import Iterator
 
 import uvloop
+from http2client import Connection, Reply
 from proxy import open_all, target
 from target import Target, processes_memory
 
@@ -94,6 +95,16 @@ async def fill(path: pathlib.Path, template: Template, count: int) -> float:
     return time.perf_counter() - began
 
 
+async def answer(connection: Connection, path: str) -> Reply:
+    """Lookups that take too long are answered with 503: then the machine is too busy."""
+    for _ in range(30):
+        reply = await connection.request("GET", path)
+        if reply.status != 503:
+            break
+        await asyncio.sleep(1.0)
+    return reply
+
+
 async def read(proxy: Target, numbers: range) -> list[float]:
     """A namespace of each workspace through the proxy, half of them by path."""
     (connection,) = await open_all(proxy, 1)
@@ -104,7 +115,7 @@ async def read(proxy: Target, numbers: range) -> list[float]:
         for number in left:
             named = cluster_name(number) if number % 2 else f"root:many-{number:07}"
             began = time.perf_counter()
-            reply = await connection.request("GET", f"/clusters/{named}/api/v1/namespaces/default")
+            reply = await answer(connection, f"/clusters/{named}/api/v1/namespaces/default")
             assert reply.status == 200, (named, reply.content())
             times.append(time.perf_counter() - began)
 

@@ -11,9 +11,9 @@ Other protocols (WebSocket, SPDY) are passed on octet by octet after the switch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 from urllib.parse import urlsplit
 
 from pykcp.caching import BoundedCache
@@ -23,7 +23,7 @@ from pykcp.clients.http.interface import OutgoingRequest, Server, end_to_end
 from pykcp.clients.http.response import HttpResponse
 from pykcp.clients.http.trust import Trust
 from pykcp.clients.outbound import Tenant
-from pykcp.clients.relay import ForwardLimits, Relay, RelayObserver
+from pykcp.clients.relay import ForwardLimits, GoOn, Relay, RelayObserver
 from pykcp.wire.exchange import Exchange, Header, Stream
 
 _TRIES = 3
@@ -67,11 +67,18 @@ class Forwarder:
         self._limits = limits or ForwardLimits()
         self._servers: BoundedCache[str, Server] = BoundedCache("", _ORIGINS)
 
-    async def forward(self, exchange: Exchange, onward: Onward) -> None:
+    async def forward(
+        self, exchange: Exchange, onward: Onward, failed: SendFailed | None = None
+    ) -> None:
         """Send a request on and its answer back, to its end.
+
+        `failed`: why it has no answer although it was sent before (`start`). It is sent again only
+        if that cannot do anything twice.
 
         Raises SendFailed if there is no answer at all; a failure later breaks the answer off.
         """
+        if failed is not None and not may_repeat(failed, exchange.request.method, is_reused=True):
+            raise failed
         server, target = self._server(onward.url)
         request = _outgoing(exchange, target, onward.headers)
         async with self._connections.borrow(server, onward.tenant) as client:
@@ -112,11 +119,12 @@ class Forwarder:
         self,
         exchange: Exchange,
         onward: Onward,
-        go_on: Callable[[], Coroutine[Any, Any, None]],
+        go_on: GoOn,
     ) -> bool:
         """The same without a task, if a connection is ready for it now; False otherwise.
 
-        `go_on` makes what is to be run if that fails before an answer begins: it calls `forward`.
+        `go_on` makes what is to be run if that fails before an answer begins: it calls `forward`
+        with the failure.
         """
         server, target = self._server(onward.url)
         client = self._connections.ready(server)

@@ -64,6 +64,9 @@ class RelayObserver(Protocol):
         observer sees to that, and ends the stream."""
 
 
+GoOn = Callable[[SendFailed], Coroutine[Any, Any, None]]
+
+
 class Relay:
     """Between an exchange with a client and a stream to a server."""
 
@@ -77,12 +80,12 @@ class Relay:
         self,
         exchange: Exchange,
         limits: ForwardLimits,
-        go_on: Callable[[], Coroutine[Any, Any, None]] | None = None,
+        go_on: GoOn | None = None,
         observer: RelayObserver | None = None,
         continued: Stream | None = None,
     ) -> None:
-        """`go_on`: makes what is run if there is no answer at all; `continued`: the stream of an
-        answer that this one continues."""
+        """`go_on`: makes what is run if there is no answer at all, of why there is none;
+        `continued`: the stream of an answer that this one continues."""
         self._exchange, self._limits, self._continued = exchange, limits, continued
         self._observer = observer
         self._loop = asyncio.get_running_loop()
@@ -253,7 +256,7 @@ class Relay:
             if not self._done.done():
                 self._done.set_exception(error)
         elif self._go_on is not None:
-            self._exchange.proceed(self._go_on())
+            self._exchange.proceed(self._go_on(error))
 
     def _on_client_closed(self) -> None:
         self.cancel()

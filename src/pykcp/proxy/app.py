@@ -405,30 +405,44 @@ class FrontProxy:
         return self._go_on(exchange, sent, observer)
 
     async def _go_on(
-        self, exchange: Exchange, sent: SentRequest, observer: ForwardedRequest
+        self,
+        exchange: Exchange,
+        sent: SentRequest,
+        observer: ForwardedRequest,
+        failed: SendFailed | None = None,
     ) -> None:
         request = exchange.request
         call = Call(exchange, parse(request.method, request.path, request.query), sent.started)
         call.user = _NOBODY
-        await self._answer_errors(call, self._reroute_and_forward(call, sent, observer))
+        await self._answer_errors(call, self._reroute_and_forward(call, sent, observer, failed))
 
     async def _reroute_and_forward(
-        self, call: Call, sent: SentRequest, observer: ForwardedRequest
+        self,
+        call: Call,
+        sent: SentRequest,
+        observer: ForwardedRequest,
+        failed: SendFailed | None,
     ) -> None:
         if observer.is_misdirected:
-            sent = await self._reroute(call, sent, observer.moved_to)
-        await self._forward(call, sent)
+            sent, failed = await self._reroute(call, sent, observer.moved_to), None
+        await self._forward(call, sent, failed)
 
-    async def _forward(self, call: Call, sent: SentRequest) -> None:
-        """To the end of the answer. Raises the error to answer if there is none."""
+    async def _forward(
+        self, call: Call, sent: SentRequest, failed: SendFailed | None = None
+    ) -> None:
+        """To the end of the answer. Raises the error to answer if there is none.
+
+        `failed`: why it has no answer although it was sent before.
+        """
         for _ in range(_MOST_SHARDS):
             onward, observer = self._onward(call.exchange, sent)
             caller = caller_of(call.exchange.request, sent.user, sent.target.server)
             await self._seats.wait(caller)
             observer.hold_seat(self._seats, caller)
             try:
-                await sent.target.backend.forwarder.forward(call.exchange, onward)
+                await sent.target.backend.forwarder.forward(call.exchange, onward, failed)
             except AnswerRejected:
+                failed = None
                 sent = await self._reroute(call, sent, observer.moved_to)
             except SendFailed as error:
                 _log.warning("%s does not answer: %s", urlsplit(onward.url).netloc, error)

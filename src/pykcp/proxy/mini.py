@@ -73,9 +73,11 @@ class MiniProxy:
         await self._connections.run()
 
 
-async def _forward(exchange: Exchange, forwarder: Forwarder, onward: Onward) -> None:
+async def _forward(
+    exchange: Exchange, forwarder: Forwarder, onward: Onward, failed: SendFailed | None = None
+) -> None:
     try:
-        await forwarder.forward(exchange, onward)
+        await forwarder.forward(exchange, onward, failed)
     except (SendFailed, TimeoutError) as error:
         _log.warning("%s does not answer: %s", onward.url.partition("?")[0], error)
         if not exchange.responded:

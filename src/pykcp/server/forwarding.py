@@ -54,12 +54,17 @@ class LoopDetected(PlainError):
 
 
 async def forward(
-    call: Call, forwarder: Forwarder, target: str, headers: Sequence[Header], tenant: Tenant
+    call: Call,
+    forwarder: Forwarder,
+    target: str,
+    headers: Sequence[Header],
+    tenant: Tenant,
+    failed: SendFailed | None = None,
 ) -> None:
     """Have a call answered below `target`. Raises the error to answer if there is no answer."""
     onward = make_onward(call, target, headers, tenant)
     try:
-        await forwarder.forward(call.exchange, onward)
+        await forwarder.forward(call.exchange, onward, failed)
     except (SendFailed, TimeoutError) as error:
         _log.warning("%s does not answer: %s", _origin(target), error)
         if call.exchange.responded:

@@ -7,6 +7,7 @@ since a view reads the shard's store; marked requests are answered here.
 from __future__ import annotations
 
 from collections.abc import Coroutine, Sequence
+from functools import partial
 from typing import Any
 from urllib.parse import unquote
 
@@ -41,16 +42,18 @@ class RemoteServer:
         """Forward a request with these headers, and answer it in any case."""
         try:
             onward = make_onward(call, self._url, headers, _OPERATOR)
-            if self._forwarder.start(call.exchange, onward, lambda: self.forward(call, headers)):
+            if self._forwarder.start(call.exchange, onward, partial(self.forward, call, headers)):
                 return None
         except (StatusError, SendFailed):
             pass  # it is answered below
         return self.forward(call, headers)
 
-    async def forward(self, call: Call, headers: Sequence[Header]) -> None:
-        """The same for callers that await."""
+    async def forward(
+        self, call: Call, headers: Sequence[Header], failed: SendFailed | None = None
+    ) -> None:
+        """The same for callers that await; `failed`: why a first attempt has no answer."""
         try:
-            await forward(call, self._forwarder, self._url, headers, _OPERATOR)
+            await forward(call, self._forwarder, self._url, headers, _OPERATOR, failed)
         except StatusError as error:
             if call.exchange.responded:
                 raise

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from pykcp.aio.owner import spawn
 from pykcp.clients.direct import Direct
 from pykcp.clients.errors import SendFailed
 from pykcp.clients.forwarder import Forwarder, Onward, passed_headers
@@ -57,9 +58,9 @@ class Proxy:
         url = f"{self._url}{request.path}" + (f"?{request.query}" if request.query else "")
         onward = Onward(url, passed_headers(request.headers), Tenant(""))
 
-        async def forward() -> None:
+        async def forward(failed: SendFailed | None = None) -> None:
             try:
-                await self._forwarder.forward(exchange, onward)
+                await self._forwarder.forward(exchange, onward, failed)
             except SendFailed as error:
                 exchange.respond(502, (), str(error).encode())
 
@@ -295,6 +296,51 @@ async def test_a_server_that_restarts(through: Through, serve: Any):
         connection.transport.abort()
     response = await client.request("GET", "/hello")
     assert response.status == 200
+
+
+class Unanswered:
+    """An application that receives requests, and answers only those for `/hello`."""
+
+    def __init__(self) -> None:
+        self.methods: list[str] = []
+        self.received = asyncio.Event()
+
+    def wants_streaming(self, request: IncomingRequest) -> bool:
+        return False
+
+    def identify(self, exchange: Exchange) -> bool:
+        return True
+
+    def handle(self, exchange: Exchange) -> Coroutine[Any, Any, None] | None:
+        if exchange.request.path == "/hello":
+            exchange.respond(200, (), b"")
+            return None
+        self.methods.append(exchange.request.method)
+        self.received.set()
+        return self._wait()
+
+    async def _wait(self) -> None:
+        await asyncio.Event().wait()
+
+
+@pytest.mark.parametrize(("method", "times"), [("DELETE", 1), ("GET", 2)])
+async def test_what_a_server_may_have_done_is_not_sent_again(
+    through: Through, method: str, times: int
+):
+    """The connection is lost while a request is under way, each time that it is sent."""
+    unanswered = Unanswered()
+    client, proxy = await through(unanswered)
+    assert (await client.request("GET", "/hello")).status == 200
+    asking = spawn(client.request(method, "/anything"), "request")
+    for _ in range(times):
+        await unanswered.received.wait()
+        unanswered.received.clear()
+        (relayed,) = proxy.connections._pool._clients.values()
+        for connection in [*relayed._connections]:
+            connection.transport.abort()
+    assert (await asking).status == 502
+    assert unanswered.methods == [method] * times
+    assert proxy.deferred
 
 
 async def test_watches_stay(through: Through, hello: Any):

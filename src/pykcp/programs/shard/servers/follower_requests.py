@@ -11,12 +11,13 @@ import re
 import socket
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 from pykcp.aio.resting import rest
 from pykcp.clients.errors import SendFailed
 from pykcp.clients.forwarder import Forwarder, Onward, passed_headers
-from pykcp.clients.http.client import HttpClient
+from pykcp.clients.http.client import HttpClient, may_repeat
 from pykcp.clients.http.interface import Server
 from pykcp.clients.http.trust import Trust
 from pykcp.clients.outbound import Tenant
@@ -109,19 +110,23 @@ class FollowerRequests:
         query = f"?{request.query}" if request.query else ""
         onward = Onward(f"{_ORIGIN}{request.path}{query}", headers, _OPERATOR)
         try:
-            if self._forwarder.start(exchange, onward, lambda: self._forward(exchange, onward)):
+            if self._forwarder.start(exchange, onward, partial(self._forward, exchange, onward)):
                 return None
         except SendFailed:
             pass  # it is answered below
         return self._forward(exchange, onward)
 
-    async def _forward(self, exchange: Exchange, onward: Onward) -> None:
+    async def _forward(
+        self, exchange: Exchange, onward: Onward, failed: SendFailed | None = None
+    ) -> None:
         try:
-            await self._forwarder.forward(exchange, onward)
+            await self._forwarder.forward(exchange, onward, failed)
         except SendFailed as error:
             if exchange.responded:
                 raise
-            refusal = ServiceUnavailable(f"the server is stopping: {error}", retry_after=1)
+            # Clients send it again after this pause, so there is none if it may have been done.
+            pause = 1 if may_repeat(error, exchange.request.method, is_reused=True) else None
+            refusal = ServiceUnavailable(f"the server is stopping: {error}", retry_after=pause)
             send_status(forwarded_call(exchange), refusal)
 
 
