@@ -4,9 +4,20 @@ from __future__ import annotations
 
 import time
 
+import pytest
+
 from pykcp.machinery.meta import now_rfc3339
 from pykcp.testing.client import TestClient, eventually
+from pykcp.testing.clusters import make_cluster
 from pykcp.testing.multicluster.downstream import PhysicalCluster
+from pykcp.testing.multicluster.reporting import (
+    PATHS,
+    beat,
+    deployment,
+    register,
+    shares,
+    workspace_with,
+)
 from pykcp.testing.multicluster.workspaces import (
     CLUSTERS,
     bind_workload,
@@ -63,6 +74,41 @@ def test_a_restart_is_no_outage(physical: PhysicalCluster) -> None:
         eventually(lambda: root.get(f"{CLUSTERS}/east").status == 404, 30)
         assert "after-restart" not in copies(physical)
         assert "finalizers" not in root.get(f"{CONFIG_MAPS}/after-restart").json["metadata"]
+
+
+SILENCE = 8.0
+"""Seconds after which a cluster counts as lost."""
+
+
+@pytest.mark.slow
+def test_a_restart_moves_nothing_away_from_fifty_clusters() -> None:
+    """All heartbeats are too old when the control plane is back; they count from its start."""
+    names = [f"c{number}" for number in range(50)]
+    flags = (f"--cluster-heartbeat-threshold={SILENCE:.0f}s", "--cluster-recovery=0s")
+    with server(*flags, "--eviction-toleration=0s") as shard:
+        client = workspace_with(make_cluster(shard, "fifty"))
+        for name in names:
+            register(client, name, types=["deployments.apps"])
+        for name in names:
+            beat(client, name)
+        eventually(lambda: all(is_ready(client, name) for name in names))
+        path = PATHS["deployments.apps"]
+        assert client.post(path, deployment(replicas=50)).status == 201
+        before = eventually(lambda: len(shares(client)) == 50 and shares(client))
+        shard.kill()
+        until = time.monotonic() + SILENCE
+        eventually(lambda: time.monotonic() > until)
+        shard.start()
+        client = shard.client(cluster="fifty")
+        assert all(is_ready(client, name) for name in names)
+        for name in names:
+            beat(client, name)
+        until = time.monotonic() + SILENCE / 2
+        eventually(lambda: time.monotonic() > until)
+        assert all(is_ready(client, name) for name in names)
+        assert shares(client) == before
+        events = client.get("/api/v1/namespaces/default/events").json["items"]
+        assert "Evicted" not in {one["reason"] for one in events}
 
 
 def copies(physical: PhysicalCluster) -> list[str]:
