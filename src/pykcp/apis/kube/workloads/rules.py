@@ -188,17 +188,11 @@ def workload_kind(group: str, plural: str) -> WorkloadKind:
 def workload_rules(
     base: KindRules, group: str, plural: str, not_null: frozenset[str] = frozenset()
 ) -> KindRules:
-    """The rules of a custom resource, extended by those of one of Kubernetes' kinds.
-
-    `not_null`: fields of the status of which the schema does not accept null, as that of a physical
-    cluster.
+    """The rules of a custom resource, extended by those of one of Kubernetes' kinds. `not_null`:
+    fields of the status in which the schema, as that of a physical cluster, does not accept null.
     """
     kind = workload_kind(group, plural)
-    first_status = {
-        name: value
-        for name, value in (kind.status or {}).items()
-        if value is not None or name not in not_null
-    }
+    first_status = _first_status(kind, not_null)
     has_generation = (group, plural) not in _WITHOUT_GENERATION
 
     def prepare_for_create(obj: Object, facts: Facts) -> None:
@@ -251,6 +245,15 @@ def workload_rules(
         unconditional_update=True,
         create_on_update=kind.creates_on_update,
     )
+
+
+def _first_status(kind: WorkloadKind, not_null: frozenset[str]) -> Object:
+    """What a new object has; fields that could only be null are left out."""
+    return {
+        name: value
+        for name, value in (kind.status or {}).items()
+        if value is not None or name not in not_null
+    }
 
 
 def _subresources(base: KindRules, group: str, plural: str) -> dict[str, KindRules]:
