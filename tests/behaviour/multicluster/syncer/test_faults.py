@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import pathlib
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -28,7 +29,12 @@ from pykcp.multicluster.names import CLUSTER_LABEL
 from pykcp.testing.client import eventually
 from pykcp.testing.multicluster.checker import delete_problems
 from pykcp.testing.multicluster.downstream import own_cluster
-from pykcp.testing.multicluster.faults import HttpFaults, TcpFaults, status_answer
+from pykcp.testing.multicluster.faults import (
+    HttpFaults,
+    SeenRequest,
+    TcpFaults,
+    status_answer,
+)
 from pykcp.testing.multicluster.kills import kills
 from pykcp.testing.multicluster.syncers import QUICK, config_map, deployment, running
 from pykcp.testing.multicluster.workloads import WorkloadController
@@ -91,6 +97,9 @@ def test_a_cluster_that_fails_often_is_synchronized_all_the_same(setup: Setup) -
                 create(setup.workspace, CONFIG_MAPS, config_map(f"settings-{number}", "east"))
             create(setup.workspace, DEPLOYMENTS, deployment("web", "east", replicas=2))
             eventually(lambda: has_ready(setup.workspace, "web", 2), 30)
+            eventually(lambda: not checker(setup).problems(), 30)
+            writes = [one for one in cluster.requests if one.is_write]
+            assert 12 <= len(writes) <= 3 * 12, writes  # eleven objects and their namespace
             cluster.faults.error_status, cluster.faults.retry_after = 429, "1"
             setup.workspace.patch(f"{DEPLOYMENTS}/web", {"spec": {"replicas": 3}})
             eventually(lambda: has_ready(setup.workspace, "web", 3), 30)
@@ -100,6 +109,55 @@ def test_a_cluster_that_fails_often_is_synchronized_all_the_same(setup: Setup) -
             eventually(lambda: has_ready(setup.workspace, "web", 4), 30)
             eventually(lambda: not checker(setup).problems(), 30)
         assert not delete_problems(cluster.requests)
+
+
+STORM = 20.0
+"""Seconds in which every watch is refused."""
+
+
+@pytest.mark.slow
+def test_refused_watches_miss_no_change_and_list_seldom(setup: Setup) -> None:
+    """F13: 410 for every watch that continues, and lists that take two seconds."""
+    flags = [flag for flag in QUICK if not flag.startswith("--sweep")]  # sweeps list by themselves
+    with (
+        HttpFaults(setup.physical.client.access) as cluster,
+        TcpFaults(cluster.port) as link,
+    ):
+        to = setup.physical.kubeconfig_text(link.port, cluster.authority)
+        create(setup.workspace, DEPLOYMENTS, deployment("web", "east", replicas=1))
+        syncer = setup.syncer(to, flags=tuple(flags))
+        with running(syncer), WorkloadController(setup.physical.client):
+            eventually(lambda: has_ready(setup.workspace, "web", 1), 30)
+            eventually(lambda: not checker(setup).problems())
+            cluster.faults.watch_gone, cluster.faults.list_delay = True, 2.0
+            cluster.requests.clear()
+            link.break_all()
+            until = time.monotonic() + STORM
+            for replicas in range(2, 12):
+                setup.workspace.patch(f"{DEPLOYMENTS}/web", {"spec": {"replicas": replicas}})
+                eventually(
+                    lambda replicas=replicas: (
+                        time.monotonic() > until - STORM * (12 - replicas) / 10
+                    )
+                )
+            lists = Counter(one.path for one in cluster.requests if _lists_a_type(one))
+            cluster.faults.watch_gone, cluster.faults.list_delay = False, 0.0
+            assert lists["/apis/apps/v1/deployments"] == 1, lists
+            assert max(lists.values()) == 1, lists
+            eventually(lambda: has_ready(setup.workspace, "web", 11), 30)
+            eventually(lambda: not checker(setup).problems(), 30)
+        assert not delete_problems(cluster.requests)
+
+
+def _lists_a_type(request: SeenRequest) -> bool:
+    """Whether all objects are asked for, as a list or at the beginning of a watch."""
+    is_type = request.path.rpartition("/")[2] in (
+        "configmaps",
+        "customresourcedefinitions",
+        "deployments",
+        "namespaces",
+    )
+    return is_type and (request.is_list or "sendInitialEvents" in request.query)
 
 
 @pytest.mark.slow
