@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from pykcp.apis.catalog import ResourceDefinition
+from pykcp.apis.kube.workloads.kept import KEPT_BY_STATUS, METADATA_KEPT_BY_STATUS
 from pykcp.machinery.patch.apply import FieldManager
 from pykcp.machinery.patch.fieldset import Fields, from_paths
 from pykcp.machinery.schema.model import Schema
@@ -24,6 +25,11 @@ _ALL_BUT_STATUS: Paths = {"": [("status",)], "status": [("spec",), ("metadata",)
 _RESETS: dict[tuple[str, str], Paths] = {
     ("certificates.k8s.io", "certificatesigningrequests"): _CSR,
     ("admissionregistration.k8s.io", "validatingadmissionpolicies"): _ALL_BUT_STATUS,
+    **{
+        kind: {"": [("status",)], "status": [("spec",), *(("metadata", name) for name in names)]}
+        for kind, names in KEPT_BY_STATUS.items()
+    },
+    **dict.fromkeys(METADATA_KEPT_BY_STATUS, _ALL_BUT_STATUS),
 }
 
 
@@ -32,10 +38,9 @@ def reset_fields(definition: ResourceDefinition, version: str, subresource: str)
     names = {s.name for s in definition.subresources_of(version)}
     if "status" not in names:
         return {}
-    table = _RESETS.get(
-        (definition.group, definition.plural),
-        _WITH_STATUS if definition.native or definition.is_kubernetes else _ALL_BUT_STATUS,
-    )
+    table = _ALL_BUT_STATUS
+    if definition.native or definition.is_kubernetes:
+        table = _RESETS.get((definition.group, definition.plural), _WITH_STATUS)
     return from_paths(table.get(subresource, ()))
 
 

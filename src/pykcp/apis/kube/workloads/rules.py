@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from pykcp.apis.kube.validation.rules import Facts, KindRules, keep
+from pykcp.apis.kube.validation.rules import Facts, KindRules, keep, keep_metadata_for_status
 from pykcp.apis.kube.workloads import controller_rules as controllers
 from pykcp.apis.kube.workloads import pod_rules as pods
 from pykcp.apis.kube.workloads import service_rules as services
+from pykcp.apis.kube.workloads.kept import KEPT_BY_STATUS, METADATA_KEPT_BY_STATUS
 from pykcp.apis.kube.workloads.limit_ranges import default_limit_range
 from pykcp.apis.kube.workloads.network_checks import network_policy_errors
 from pykcp.machinery.status import FieldError, duplicate, invalid
@@ -177,8 +178,6 @@ _WITHOUT_GENERATION = frozenset(
     )
 )  # fmt: skip
 """Kinds whose objects do not count the changes of their spec."""
-_KEEPS_LABELS = frozenset((("apps", "deployments"),))
-"""Kinds whose labels cannot be changed with the status."""
 
 
 def workload_kind(group: str, plural: str) -> WorkloadKind:
@@ -260,10 +259,9 @@ def _subresources(base: KindRules, group: str, plural: str) -> dict[str, KindRul
     made = dict(base.subresources)
     status = made.get("status")
     if status is not None:
-        keeps_labels = (group, plural) in _KEEPS_LABELS
         made["status"] = replace(
             status,
-            prepare_for_update=lambda new, old, _: _only_status(new, old, keeps_labels),
+            prepare_for_update=_keeping_status((group, plural)),
             unconditional_update=True,
         )
         if (group, plural) == ("", "pods"):
@@ -282,15 +280,18 @@ def _subresources(base: KindRules, group: str, plural: str) -> dict[str, KindRul
     return made
 
 
-def _only_status(new: Object, old: Object, keeps_labels: bool) -> None:
-    """The old object with the new status; unlike in other custom resources, metadata follow, too."""
-    keep(new, old, *(name for name in {*new, *old} if name not in ("metadata", "status")))
-    metadata = new["metadata"]
-    for name in ("deletionTimestamp", "ownerReferences", *(("labels",) if keeps_labels else ())):
-        if name in old["metadata"]:
-            metadata[name] = old["metadata"][name]
+def _keeping_status(kind: tuple[str, str]) -> Callable[[Object, Object, Facts], None]:
+    """The old object with the new status; unlike in other custom resources, most metadata follow, too."""
+    kept = ("deletionTimestamp", *KEPT_BY_STATUS.get(kind, ()))
+
+    def prepare(new: Object, old: Object, _: Facts) -> None:
+        keep(new, old, *(name for name in {*new, *old} if name not in ("metadata", "status")))
+        if kind in METADATA_KEPT_BY_STATUS:
+            keep_metadata_for_status(new, old)
         else:
-            metadata.pop(name, None)
+            keep(new["metadata"], old["metadata"], *kept)
+
+    return prepare
 
 
 def _only_resources(new: Object, old: Object, _: Facts) -> None:
