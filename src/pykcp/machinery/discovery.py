@@ -1,7 +1,7 @@
 """Discovery documents: what a set of definitions looks like to clients. Pure.
 
-Three generations are served: the old tree (`/api`, `/apis`, one list per group
-version), and the aggregated form in v2 and v2beta1 that recent clients read at once.
+Two generations are served: the old tree (`/api`, `/apis`, one list per group
+version), and the aggregated form (v2) that recent clients read at once.
 """
 
 from __future__ import annotations
@@ -137,12 +137,12 @@ def _subresource(definition: ResourceDefinition, subresource: Subresource) -> Ob
     return out
 
 
-def aggregated(definitions: Sequence[ResourceDefinition], version: str) -> Object:
-    """The aggregated form; `version` is v2 or v2beta1."""
+def aggregated(definitions: Sequence[ResourceDefinition]) -> Object:
+    """The aggregated form, in v2."""
     core = [""] if any(not d.group and d.versions for d in definitions) else []
     return {
         "kind": "APIGroupDiscoveryList",
-        "apiVersion": f"apidiscovery.k8s.io/{version}",
+        "apiVersion": "apidiscovery.k8s.io/v2",
         "metadata": {},
         "items": [
             _aggregated_group(definitions, group) for group in core + group_names(definitions)

@@ -61,9 +61,10 @@ class PathHandlers:
         }
 
     def handle(self, call: Call) -> Coroutine[Any, Any, None] | None:
-        root = call.info.path.strip("/").partition("/")[0]
+        path = call.info.path
+        root = path.strip("/").partition("/")[0]
         handler = self._roots.get(root)
-        if handler is None:
+        if handler is None or path.startswith(("//", "/apis//")):
             raise PageNotFound
         methods = _METHODS.get(root)
         if methods is not None and call.info.method not in methods:

@@ -147,6 +147,37 @@ def test_aggregated_discovery(cluster: TestClient) -> None:
     assert {"coordination.k8s.io", "rbac.authorization.k8s.io", "apiextensions.k8s.io"} <= groups
 
 
+@pytest.mark.parametrize(
+    ("accept", "content_type"),
+    [
+        (f"application/json, {AGGREGATED}", AGGREGATED),
+        (AGGREGATED.replace("v=v2", "v=v1"), ""),
+        (AGGREGATED.replace("v=v2", "v=v2beta1"), ""),
+        (f"{AGGREGATED.replace('v=v2', 'v=v2beta1')}, application/json", "application/json"),
+    ],
+)
+def test_which_aggregated_form(cluster: TestClient, accept: str, content_type: str) -> None:
+    """There is v2 only, and it is preferred to the plain form wherever it is asked for."""
+    for path in ("/api", "/apis"):
+        reply = cluster.get(path, accept=accept)
+        assert (reply.status, reply.header("content-type")) == (
+            (200, content_type) if content_type else (406, "application/json")
+        )
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "//apis", "/apis//", "/apis//v1", "/apis//v1/configmaps", "//version", "//healthz", "//openapi/v3",
+        "/api//v1", "/api/v1//configmaps", "/apis/rbac.authorization.k8s.io//roles",
+        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions//status",
+    ],
+)  # fmt: skip
+def test_empty_segments_of_paths(cluster: TestClient, path: str) -> None:
+    """They name nothing, rather than the path without them."""
+    assert cluster.get(path).status == 404
+
+
 def test_plain_discovery(cluster: TestClient) -> None:
     """Groups, versions and resources one by one, as old clients ask."""
     assert cluster.get("/api").json["versions"] == ["v1"]

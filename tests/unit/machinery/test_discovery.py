@@ -2,8 +2,6 @@ from __future__ import annotations
 
 import dataclasses
 
-import pytest
-
 from pykcp.apis.catalog import builtin_definitions
 from pykcp.machinery import discovery
 
@@ -33,7 +31,7 @@ def test_custom_groups_come_last_and_by_name() -> None:
     native = [group for group in own if not group.endswith(".kcp.io")]
     expected = [*native, "apps", "batch", *own[len(native) :], "bar.com", "test.com"]
     assert discovery.group_names([*DEFINITIONS, *custom]) == expected
-    items = discovery.aggregated([*DEFINITIONS, *custom], "v2")["items"]
+    items = discovery.aggregated([*DEFINITIONS, *custom])["items"]
     assert [item["metadata"].get("name", "") for item in items] == ["", *expected]
 
 
@@ -81,10 +79,9 @@ def test_resources_of_a_group_version() -> None:
     assert "deletecollection" not in by_name["namespaces"]["verbs"]
 
 
-@pytest.mark.parametrize("version", ["v2", "v2beta1"])
-def test_the_aggregated_form(version: str) -> None:
-    document = discovery.aggregated(DEFINITIONS, version)
-    assert document["apiVersion"] == f"apidiscovery.k8s.io/{version}"
+def test_the_aggregated_form() -> None:
+    document = discovery.aggregated(DEFINITIONS)
+    assert document["apiVersion"] == "apidiscovery.k8s.io/v2"
     core = document["items"][0]
     assert core["metadata"] == {}
     namespaces = next(r for r in core["versions"][0]["resources"] if r["resource"] == "namespaces")

@@ -84,6 +84,8 @@ class Discovery:
             self._send(call, ("group", group), definitions, lambda d: documents.api_group(d, group))
         elif not parts[2] and any(d.group == parts[1] and not d.native for d in definitions):
             raise PageNotFound  # the server of custom resources says it in its own way
+        elif len(parts) > 3:  # it would be a resource if no segment were empty
+            raise NotFound.path() if _is_builtin(definitions, parts[1]) else PageNotFound
         else:
             self._resources(call, definitions, parts[1], parts[2])
 
@@ -91,14 +93,13 @@ class Discovery:
         self, call: Call, definitions: tuple[ResourceDefinition, ...], group: str, version: str
     ) -> None:
         if not any(d.group == group and version in d.versions for d in definitions):
-            is_builtin = any(d.group == group and d.native for d in definitions)
-            raise NotFound.path() if is_builtin else PageNotFound
+            raise NotFound.path() if _is_builtin(definitions, group) else PageNotFound
         self._send(
             call,
             ("resources", group, version),
             definitions,
             lambda d: documents.api_resource_list(d, group, version),
-            takes_any=bool(group) and not any(d.group == group and d.native for d in definitions),
+            takes_any=bool(group) and not _is_builtin(definitions, group),
         )
 
     def _definitions(self, cluster: str) -> tuple[ResourceDefinition, ...]:
@@ -108,16 +109,15 @@ class Discovery:
         self, call: Call, definitions: tuple[ResourceDefinition, ...], *, legacy: bool
     ) -> bool:
         """Answer with the aggregated form, if that is what the client would rather have."""
-        asked = _aggregated_form(call.exchange.request.header("accept") or "")
-        if asked is None or not self._aggregates:
+        media_type = _aggregated_form(call.exchange.request.header("accept") or "")
+        if not media_type or not self._aggregates:
             return False
-        media_type, version = asked
         body, etag = self._make(
-            ("aggregated", legacy, version),
+            ("aggregated", legacy),
             definitions,
-            lambda d: documents.aggregated([r for r in d if (r.group == "") == legacy], version),
+            lambda d: documents.aggregated([r for r in d if (r.group == "") == legacy]),
         )
-        content_type = f"{media_type};g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList"
+        content_type = f"{media_type};g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
         headers = (
             CACHE_CONTROL,
             ("content-type", content_type),
@@ -173,22 +173,26 @@ class Discovery:
         return made
 
 
+def _is_builtin(definitions: tuple[ResourceDefinition, ...], group: str) -> bool:
+    return any(d.group == group and d.native for d in definitions)
+
+
 def _check_method(call: Call) -> None:
     if call.info.method != "GET":
         raise MethodNotAllowed("the server does not allow this method on the requested resource")
 
 
-def _aggregated_form(accept: str) -> tuple[str, str] | None:
-    """Media type and version of the aggregated form that a client prefers; None if it does not."""
+def _aggregated_form(accept: str) -> str:
+    """The media type of the aggregated form that a client asks for; empty if it does not.
+
+    As upstream does, clauses that ask for anything else are passed over.
+    """
     for clause in negotiation.parse_accept(accept):
-        media_type = clause.media_type
-        if media_type in ("*/*", "application/*"):
-            media_type = negotiation.JSON
-        elif media_type not in negotiation.SERVED:
-            continue
-        if clause.param("as") != "APIGroupDiscoveryList":
-            return None
-        version = clause.param("v")
-        if clause.param("g") == "apidiscovery.k8s.io" and version in ("v2", "v2beta1"):
-            return media_type, version
-    return None
+        if _AGGREGATED.items() <= dict(clause.params).items():
+            found = negotiation.matching(clause.media_type)
+            if found:
+                return found[0]
+    return ""
+
+
+_AGGREGATED = {"as": "APIGroupDiscoveryList", "g": "apidiscovery.k8s.io", "v": "v2"}

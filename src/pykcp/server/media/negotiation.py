@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -31,11 +32,19 @@ class Accepted:
 @dataclass(frozen=True, slots=True)
 class _Clause:
     media_type: str
-    params: tuple[tuple[str, str], ...]
+    params: Mapping[str, str]
     quality: float
 
     def param(self, name: str) -> str:
-        return next((v for k, v in self.params if k == name), "")
+        return self.params.get(name, "")
+
+    def precedes(self, other: _Clause) -> bool:
+        """As upstream's parser (goautoneg) compares: no order in the strict sense."""
+        return (
+            self.quality > other.quality
+            or (other.media_type.startswith("*/") and not self.media_type.startswith("*/"))
+            or (other.media_type.endswith("/*") and not self.media_type.endswith("/*"))
+        )
 
 
 MAX_ACCEPT = 8 * 1024
@@ -43,7 +52,7 @@ MAX_ACCEPT = 8 * 1024
 
 
 def parse_accept(header: str) -> tuple[_Clause, ...]:
-    """Clauses by quality, then by order; upstream sorts the same way (goautoneg)."""
+    """Clauses, the one that is served first at the start; upstream sorts the same way."""
     return _parse_accept(_shortened(header))
 
 
@@ -53,25 +62,48 @@ def _shortened(header: str) -> str:
 
 @lru_cache(maxsize=512)
 def _parse_accept(header: str) -> tuple[_Clause, ...]:
-    clauses = []
-    for part in header.split(","):
-        fields = [f.strip() for f in part.split(";")]
-        if not fields[0]:
-            continue
-        params: list[tuple[str, str]] = []
-        quality = 1.0
-        for fieldtext in fields[1:]:
-            key, _, value = fieldtext.partition("=")
-            if key.strip() == "q":
-                try:
-                    quality = float(value)
-                except ValueError:
-                    quality = 1.0
-            else:
-                params.append((key.strip(), value.strip().strip('"')))
-        clauses.append(_Clause(fields[0].lower(), tuple(params), quality))
-    clauses.sort(key=lambda c: -c.quality)
+    clauses = [c for c in map(_clause, header.split(",")) if c is not None]
+    if len(clauses) > _FEW:
+        clauses.sort(key=lambda c: (-c.quality, c.media_type.count("*")))
+        return tuple(clauses)
+    for last in range(1, len(clauses)):
+        at = last
+        while at and clauses[at].precedes(clauses[at - 1]):
+            clauses[at - 1], clauses[at] = clauses[at], clauses[at - 1]
+            at -= 1
     return tuple(clauses)
+
+
+_FEW = 12
+"""So many clauses upstream sorts by insertion, which matters because their order is no strict one."""
+
+
+def _clause(text: str) -> _Clause | None:
+    """One clause; None if its media type has no two parts."""
+    media_type, *fields = text.split(";")
+    parts = [p.strip(" ") for p in media_type.split("/")]
+    if parts == ["*"]:
+        parts = ["*", "*"]
+    if len(parts) != 2 or not parts[1]:
+        return None
+    params: dict[str, str] = {}
+    quality = 1.0
+    for field in fields:
+        key, _, value = field.partition("=")
+        if not value or "=" in value.rstrip("="):
+            continue
+        if key.strip(" ") == "q":
+            quality = _quality(value)
+        else:
+            params[key.strip(" ")] = value.strip(" =")
+    return _Clause("/".join(parts), params, quality)
+
+
+def _quality(text: str) -> float:
+    try:
+        return float(text) if text == text.strip() else 0.0
+    except ValueError:
+        return 0.0
 
 
 WITHOUT_TABLE = frozenset(("PartialObjectMetadata", "PartialObjectMetadataList"))
@@ -112,20 +144,25 @@ def _choose(
 ) -> Accepted:
     if not header:
         return Accepted()
-    is_known = takes_any
+    if not takes_any and not _is_produced(header):
+        raise _UnknownForm
     for clause in _parse_accept(header):
-        for media_type in _matching(clause.media_type, takes_any):
-            is_known = True
+        for media_type in matching(clause.media_type):
             accepted = _accepted(clause, media_type, served, transforms)
             if accepted is not None:
                 return accepted
-    if is_known:
-        raise NotAcceptable(SERVED)
-    raise _UnknownForm
+    raise NotAcceptable(SERVED)
 
 
-def _matching(asked: str, takes_any: bool) -> tuple[str, ...]:
-    if asked == "*/*" or (takes_any and asked == "application/*"):
+def _is_produced(header: str) -> bool:
+    """Whether upstream's router lets the header pass: it takes no notice of parameters."""
+    asked = (part.partition(";")[0].strip(" ") for part in header.split(","))
+    return any(media_type == "*/*" or media_type in SERVED for media_type in asked)
+
+
+def matching(asked: str) -> tuple[str, ...]:
+    """The media types that are served and that one of an `Accept` header means."""
+    if asked in {"*/*", "application/*"}:
         return SERVED
     return (asked,) if asked in SERVED else ()
 

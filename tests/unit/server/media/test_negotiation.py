@@ -26,7 +26,13 @@ TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1"
         ("", Accepted(JSON)),
         ("*/*", Accepted(JSON)),
         ("application/yaml", Accepted(YAML)),
-        ("Application/YAML", Accepted(YAML)),
+        ("*/*, application/yaml", Accepted(YAML)),
+        ("*/*;q=0.9, application/yaml;q=0.5", Accepted(YAML)),
+        ("application/json;q=0.1, */*;q=0.2", Accepted(JSON)),
+        ("application/yaml;q=oops, application/json;q=0.5", Accepted(JSON)),
+        ("application/*, application/yaml", Accepted(YAML)),
+        (f"{TABLE};v=v7, application/yaml", Accepted(YAML)),
+        ('application/json;as=Table;g="meta.k8s.io";v=v1, application/yaml', Accepted(YAML)),
         (PROTOBUF, Accepted(PROTOBUF)),
         (f"{PROTOBUF}, application/json", Accepted(PROTOBUF)),
         (f"{PROTOBUF};q=0.5, application/json", Accepted(JSON)),
@@ -60,7 +66,10 @@ def test_choices(header: str, expected: Accepted) -> None:
     assert choose(header, SERVED) == expected
 
 
-@pytest.mark.parametrize("header", ["text/html", "application/cbor", "application/json;as=Nothing"])
+@pytest.mark.parametrize(
+    "header",
+    ["text/html", "application/cbor", "application/json;as=Nothing", "Application/YAML", "*"],
+)
 def test_nothing_fits(header: str) -> None:
     """406 that names what there is."""
     with pytest.raises(StatusError) as caught:
@@ -110,9 +119,17 @@ def test_errors_are_sent_in_a_form_that_fits(header: str, expected: Accepted | N
 
 
 def test_clauses_are_sorted_by_quality_then_by_place() -> None:
-    """Equal qualities keep their order; nonsense counts as 1."""
-    found = parse_accept("a/a;q=0.1, b/b;q=oops, c/c, d/d;q=0.1,,")
-    assert [c.media_type for c in found] == ["b/b", "c/c", "a/a", "d/d"]
+    """Equal qualities keep their order; nonsense counts as 0; what names no media type is left out."""
+    found = parse_accept("a/a;q=0.1, b/b;q=oops, c/c, d/d;q=0.1,, e, f/, g/g/g")
+    assert [c.media_type for c in found] == ["c/c", "a/a", "d/d", "b/b"]
+    many = ", ".join(f"a/{number}" for number in range(20))
+    assert [c.media_type for c in parse_accept(f"*/*, {many}")][-1] == "*/*"
+
+
+def test_discovery_takes_any_form() -> None:
+    """Its handlers stand beside upstream's router."""
+    assert choose("*", SERVED, takes_any=True) == Accepted(JSON)
+    assert choose("application / yaml", SERVED, takes_any=True) == Accepted(YAML)
 
 
 def test_media_type_of() -> None:
