@@ -115,12 +115,14 @@ TOO_MANY_PARAMETERS: dict[str, list[str]] = {"": []}
 
 
 def parse_query(raw: str) -> dict[str, list[str]]:
-    """Query parameters; pairs that are not properly escaped are dropped, as Go does."""
+    """Query parameters; pairs not properly escaped or with a semicolon are dropped, as Go does."""
     if raw.count("&") >= MAX_PARAMETERS:
         return TOO_MANY_PARAMETERS
     pairs = raw.split("&")
     if "%" in raw and escapes.has_bad(raw):
         pairs = [pair for pair in pairs if not escapes.has_bad(pair)]
+    if ";" in raw:
+        pairs = [pair for pair in pairs if ";" not in pair]
     if "+" in raw:
         pairs = [pair.replace("+", " ") for pair in pairs]
     found: dict[str, list[str]] = {}

@@ -102,6 +102,24 @@ def test_queries_that_are_refused(
     assert message in reply.json["message"]
 
 
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/api/v1/namespaces/default/events/x", 400),
+        ("/apis/events.k8s.io/v1/namespaces/default/events/x", 400),
+        (f"{LEASES}/x", 500),
+    ],
+)
+def test_items_at_a_version_that_is_no_number(cluster: TestClient, path: str, status: int) -> None:
+    """What kube-apiserver does not cache is refused in other words."""
+    reply = cluster.get(path, resourceVersion="x")
+    assert (reply.status, reply.json.get("reason")) == (
+        status,
+        "BadRequest" if status == 400 else None,
+    )
+    assert 'resourceVersion: Invalid value: "x": strconv.ParseUint' in reply.json["message"]
+
+
 @pytest.mark.parametrize("selector", ["nonsense", "shardRange(object.metadata.uid, '0x0', '0x1')"])
 def test_shards_are_not_selected(cluster: TestClient, selector: str) -> None:
     """The feature is alpha and off upstream too: whatever is asked for, all is listed."""
@@ -121,6 +139,16 @@ def test_exact_revisions(cluster: TestClient) -> None:
     newer = cluster.get(LEASES, resourceVersion=version, resourceVersionMatch="NotOlderThan").json
     assert names(newer) == ["a", "b"]
     assert names(cluster.get(LEASES, resourceVersion="0").json) == ["a", "b"]
+
+
+def test_version_zero_is_not_paged(cluster: TestClient) -> None:
+    """As from kube-apiserver's cache: a limit does not count, in a continued list neither."""
+    for name in "abcd":
+        make(cluster, name)
+    assert names(cluster.get(LEASES, resourceVersion="0", limit=2).json) == list("abcd")
+    token = cluster.get(LEASES, limit=2).json["metadata"]["continue"]
+    rest = cluster.get(LEASES, resourceVersion="0", limit=1, **{"continue": token}).json
+    assert (names(rest), rest["metadata"].get("continue")) == (["c", "d"], None)
 
 
 def test_a_token_cannot_leave_its_list(cluster: TestClient) -> None:

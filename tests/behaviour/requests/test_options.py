@@ -35,6 +35,8 @@ def maps(cluster: TestClient) -> Iterator[TestClient]:
         ("GET", MAPS, "watch=1&continue=x", 422, "is forbidden when continue is provided"),
         ("GET", MAPS, "watch=1&resourceVersion=abc", 500, "resourceVersion: Invalid value"),
         ("POST", MAPS, "dryRun=", 422, 'Unsupported value: [""]: supported values: "All"'),
+        ("GET", f"{MAPS}/one", "export=true", 400, "is no longer supported"),
+        ("GET", f"{MAPS}/one", "export=", 400, "is no longer supported"),
         ("PUT", f"{MAPS}/one", "dryRun=", 422, 'Unsupported value: [""]'),
         ("DELETE", f"{MAPS}/one", "dryRun=", 422, 'Unsupported value: [""]'),
         ("DELETE", f"{MAPS}/one", "gracePeriodSeconds=", 400, 'parsing "": invalid syntax'),
@@ -409,3 +411,54 @@ def test_managers_of_a_version_that_cannot_be_read(cluster: TestClient) -> None:
         metadata = {"generateName": "m", "managedFields": [{**entry, "apiVersion": version}]}
         made = cluster.post(MAPS, {"metadata": metadata, "data": {"x": "1"}})
         assert len(made.json["metadata"].get("managedFields", ())) == count, version
+
+
+def test_parameters_with_semicolons_are_none(maps: TestClient) -> None:
+    """Go drops such pairs, and keeps the others."""
+    reply = maps.get(f"{MAPS}/one?export=true;x&pretty=1")
+    assert (reply.status, b"\n" in reply.body.strip()) == (200, True)
+    reply = maps.post(f"{MAPS}?dryRun=All;x", {"metadata": {"name": "made"}})
+    assert (reply.status, maps.get(f"{MAPS}/made").status) == (201, 200)
+
+
+@pytest.mark.parametrize(
+    ("content_type", "is_known"),
+    [
+        ("application/json;charset=utf-8", True),
+        ("application/json;", True),
+        ('application/json; a = "b;c" ;d=e', True),
+        ("application/json;a", False),
+        ("application/json;a=b;c", False),
+        ("application/json;=b", False),
+    ],
+)
+def test_parameters_of_media_types(maps: TestClient, content_type: str, is_known: bool) -> None:
+    """A body whose media type is malformed has no known form, but for a patch."""
+    body = '{"metadata": {"name": "two"}}'
+    reply = maps.post(f"{MAPS}?dryRun=All", body, content_type=content_type)
+    assert reply.status == (201 if is_known else 415), reply
+    reply = maps.delete(f"{MAPS}/one?dryRun=All", "{}", content_type=content_type)
+    assert reply.status == (200 if is_known else 415), reply
+    merge = content_type.replace("json", "merge-patch+json", 1)
+    assert maps.patch(f"{MAPS}/one?dryRun=All", "{}", merge).status == 200
+
+
+@pytest.mark.parametrize("form", ["json", "yaml"])
+def test_a_delete_whose_body_is_null(maps: TestClient, form: str) -> None:
+    """It has no options."""
+    reply = maps.delete(f"{MAPS}/one", "null", content_type=f"application/{form}")
+    assert (reply.status, maps.get(f"{MAPS}/one").status) == (200, 404), reply
+
+
+def test_no_write_stores_a_self_link(maps: TestClient) -> None:
+    link = {"metadata": {"selfLink": "/x"}}
+    for form in ("merge-patch", "strategic-merge-patch"):
+        reply = maps.patch(f"{MAPS}/one", link, f"application/{form}+json")
+        assert (reply.status, "selfLink" in reply.json["metadata"]) == (200, False)
+    reply = maps.put(f"{MAPS}/one", {"metadata": {"name": "one", "selfLink": "/x"}})
+    assert (reply.status, "selfLink" in reply.json["metadata"]) == (200, False)
+
+
+def test_a_patch_that_takes_the_version_away(maps: TestClient) -> None:
+    reply = maps.patch(f"{MAPS}/one", {"apiVersion": None})
+    assert (reply.status, "(one based on URL) was undeterminable" in reply.json["message"]) == (400, True)  # fmt: skip

@@ -126,7 +126,8 @@ def test_badly_escaped_parameters_are_dropped() -> None:
 @given(st.text(alphabet="a=&+%41é/;", max_size=40))
 def test_parameters_are_those_of_the_standard_library(query: str) -> None:
     """But for pairs with a broken escape."""
-    good = "&".join(pair for pair in query.split("&") if not escapes.has_bad(pair))
+    pairs = (pair for pair in query.split("&") if ";" not in pair)
+    good = "&".join(pair for pair in pairs if not escapes.has_bad(pair))
     assert parse_query(query) == parse_qs(good, keep_blank_values=True)
 
 

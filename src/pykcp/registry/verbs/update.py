@@ -170,6 +170,7 @@ async def new_object(
     can_restart = change.can_restart
     new = await webhook.retrying(lambda: change.make(live), can_restart=can_restart)
     check_versions(target, change, new, live)
+    new["metadata"].pop("selfLink", None)
 
     def manage() -> None:
         _manage(target, change, new, live, is_older=is_older)
@@ -185,6 +186,7 @@ def prepare_changed(
     """The new object as admission is going to see it."""
     new = change.make(live)
     check_versions(target, change, new, live)
+    new["metadata"].pop("selfLink", None)
     _manage(target, change, new, live, is_older=is_older)
     dedup_owners(target.context, new["metadata"])
     return new

@@ -72,6 +72,8 @@ def _from_body(call: Call) -> Object:
         # Upstream names neither the expected kind nor the body here.
         bare = str(error).partition("DeleteOptions): ")[2].rpartition(" (")[0]
         raise BadRequest(bare or str(error)) from error
+    if value is None:
+        value = {}
     if not isinstance(value, dict):
         raise BadRequest("json: cannot unmarshal into Go value of type v1.DeleteOptions")
     kind = value.get("kind") or "DeleteOptions"

@@ -7,11 +7,12 @@ from typing import Any
 
 from pykcp.aio.turns import heavy_turn
 from pykcp.machinery.schema.definition import Column
-from pykcp.machinery.status import StatusError, go_quote
+from pykcp.machinery.status import BadRequest, StatusError, go_quote
 from pykcp.registry.errors import too_large_revision
 from pykcp.registry.resource import LARGE
 from pykcp.registry.verbs.read import find
 from pykcp.server.call import Call
+from pykcp.server.handlers.listing import is_uncached, listed_revision
 from pykcp.server.media import transforms
 from pykcp.server.media.answers import (
     GZIP_ABOVE,
@@ -32,7 +33,7 @@ def get(call: Call) -> Coroutine[Any, Any, None] | None:
     resource = call.resource
     info = call.info
     if info.query:
-        _check_version(call)
+        _check_query(call)
     entry = find(resource, call.context, info.namespace, info.name)
     webhook = resource.webhook
     if webhook is not None and webhook.is_foreign(entry.value):
@@ -92,8 +93,11 @@ def parse_revision(version: str) -> int:
         ) from error
 
 
-def _check_version(call: Call) -> None:
-    revision = parse_revision(call.info.param("resourceVersion"))
+def _check_query(call: Call) -> None:
+    if "export" in call.info.query and call.info.is_true("export"):
+        raise BadRequest("the export parameter, deprecated since v1.14, is no longer supported")
+    parse = listed_revision if is_uncached(call.resource) else parse_revision
+    revision = parse(call.info.param("resourceVersion"))
     if not revision:
         return
     current = call.resource.services.store.revision

@@ -336,15 +336,14 @@ def list_options(call: Call) -> ListOptions:
     match = info.param("resourceVersionMatch")
     token = info.param("continue")
     _check_match(version, match, token, is_streamed="sendInitialEvents" in info.query)
-    limit = max(limit, 0)
+    if limit < 0 or (version == "0" and not is_uncached(call.resource)):
+        limit = 0  # upstream answers version 0 from its cache, which does not page
     if token:
         start = decode_token(token)
         if version not in ("", "0"):
             raise BadRequest("specifying resource version is not allowed when using continue")
         return _continued(call, start, limit, selection)
-    revision = parse_revision(version)
-    if version == "0" and not _is_uncached(call.resource):
-        limit = 0  # upstream answers from its cache, which does not page
+    revision = listed_revision(version)
     if match == "Exact" or (limit and revision and not match):
         return ListOptions(selection, limit, at=revision)
     return ListOptions(selection, limit, not_older_than=revision)
@@ -353,7 +352,7 @@ def list_options(call: Call) -> ListOptions:
 _PLAIN = ListOptions()
 
 
-def parse_revision(version: str) -> int:
+def listed_revision(version: str) -> int:
     if not version:
         return 0
     try:
@@ -403,7 +402,7 @@ def _match_errors(version: str, match: str, token: str) -> list[FieldError]:
     return errors
 
 
-def _is_uncached(resource: Resource) -> bool:
+def is_uncached(resource: Resource) -> bool:
     """Upstream does not cache events."""
     return resource.plural == "events" and resource.definition.native
 

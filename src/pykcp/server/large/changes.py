@@ -99,6 +99,12 @@ class Patching(_OfBody):
             if keeps_type:
                 _check_type_words(patched)
                 patched = {**patched, "kind": resource.kind, "apiVersion": resource.api_version}
+            elif resource.definition.native and not patched.get("apiVersion", ""):
+                # upstream takes it for an object of another kind, and finds no name in that
+                raise BadRequest(
+                    f"the name of the object ({self.name} based on URL) was undeterminable: "
+                    "name must be provided"
+                )
             new = self._decode(resource, patched, list(found), warn)
             check_name(resource, self.namespace, self.name, new)
             return new
@@ -137,6 +143,8 @@ class Patching(_OfBody):
                 obj = mark_reset(check_type(patched, resource.kind, resource.api_version, text))
             else:
                 obj = patched
+                if isinstance(obj, dict) and not obj.get("kind"):
+                    raise bad_patch(text, f"Object 'Kind' is missing in '{text.decode()}'")
                 check_custom_kind(obj, resource)
             new = resource.rules.decode(obj, problems)
         except BadRequest as error:

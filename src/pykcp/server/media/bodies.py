@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -41,7 +42,17 @@ def body_of(call: Call) -> bytes:
 
 def media_type(call: Call) -> str:
     header = call.exchange.request.header("content-type")
-    return negotiation.media_type_of(header) if header else negotiation.JSON
+    if not header:
+        return negotiation.JSON
+    # one that is malformed is the name of no known form
+    return negotiation.media_type_of(header) if _WELL_FORMED(header) else header
+
+
+_WORD = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]++"
+_WELL_FORMED = re.compile(
+    rf'[^;]*+(?:;\s*+{_WORD}\s*+=\s*+(?:{_WORD}|"(?:[^"\\]|\\.)*+")\s*+)*+;?\s*+'
+).fullmatch
+"""A media type and its parameters, as far as upstream asks for them to be right."""
 
 
 def parse(body: bytes, kind: str) -> Any:
