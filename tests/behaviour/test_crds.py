@@ -230,6 +230,94 @@ def test_apply_through_scale(cluster: TestClient) -> None:
     assert refused.json["message"].startswith("failed to convert new object (/w; autoscaling/v1")
 
 
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"apiVersion": "autoscaling/v2", "kind": "Scale"},
+        {"apiVersion": "autoscaling/v1", "kind": "Widget"},
+        {"apiVersion": "v1", "kind": "Scale"},
+        {},
+    ],
+)
+def test_what_is_applied_to_a_scale_is_a_scale(
+    scaled: str, cluster: TestClient, config: dict[str, str]
+) -> None:
+    sent = {**config, "metadata": {"name": "w"}, "spec": {"replicas": 2}}
+    reply = cluster.patch(f"{scaled}/scale", sent, APPLY, fieldManager="a")
+    assert (reply.status, reply.json["message"].partition(":")[0]) == (400, "invalid object type")
+
+
+@pytest.mark.parametrize(("strict", "status"), [("Strict", 400), ("Warn", 200), ("Ignore", 200)])
+def test_unknown_fields_of_a_scale(
+    scaled: str, cluster: TestClient, strict: str, status: int
+) -> None:
+    scale = {"metadata": {"name": "w"}, "spec": {"replicas": 5, "x": 1}}
+    reply = cluster.put(f"{scaled}/scale", scale, fieldValidation=strict)
+    assert reply.status == status, reply
+    assert cluster.get(scaled).json["spec"]["replicas"] == (2 if status == 400 else 5)
+
+
+@pytest.mark.parametrize(
+    ("patch", "message"),
+    [
+        ({"kind": None}, "Object 'Kind' is missing in '{"),
+        ([{"op": "remove", "path": "/kind"}], "Object 'Kind' is missing in '{"),
+        ([{"op": "replace", "path": "", "value": {}}], "Object 'Kind' is missing in '{}'"),
+        ({"metadata": {"resourceVersion": None}}, "must be specified for an update"),
+        ({"metadata": {"resourceVersion": ""}}, "must be specified for an update"),
+        ({"metadata": {"resourceVersion": "0"}}, "must be specified for an update"),
+        (
+            [{"op": "remove", "path": "/metadata/resourceVersion"}],
+            "must be specified for an update",
+        ),
+    ],
+)
+def test_patches_that_take_away_what_is_needed(
+    cluster: TestClient, patch: Any, message: str
+) -> None:
+    define(cluster)
+    cluster.post(WIDGETS, widget(size=4))
+    form = JSON_PATCH if isinstance(patch, list) else MERGE
+    reply = cluster.patch(f"{WIDGETS}/w", patch, form)
+    assert (reply.status, message in reply.json["message"]) == (422, True), reply
+
+
+def test_whole_numbers_anywhere(cluster: TestClient) -> None:
+    """A number without a fraction is an integer, also where the schema says nothing."""
+    define(cluster)
+    free = '{"a": 1.0, "b": [2.0, {"c": 1e2, "d": -0.0}], "e": {"f": {"g": 3.0}}, "h": 1.5}'
+    whole = b'{"a":1,"b":[2,{"c":100,"d":0}],"e":{"f":{"g":3}},"h":1.5}'
+    made = '{"kind": "Widget", "apiVersion": "example.com/v1", "metadata": {"name": "w"}, "spec": {"free": %s}}'
+    assert whole in cluster.post(WIDGETS, made % free).body
+    assert cluster.delete(f"{WIDGETS}/w").status == 200
+    cluster.post(WIDGETS, widget(size=4))
+    for form, sent in (
+        (MERGE, '{"spec": {"free": %s}}'),
+        (JSON_PATCH, '[{"op": "replace", "path": "/spec/free", "value": %s}]'),
+        (APPLY, made),
+    ):
+        query = {"fieldManager": "a", "force": "true"} if form == APPLY else {}
+        reply = cluster.patch(f"{WIDGETS}/w", sent % free, form, **query)
+        assert (reply.status, whole in reply.body) == (200, True), reply
+        cluster.patch(f"{WIDGETS}/w", {"spec": {"free": None}})
+
+
+def test_nulls_that_an_apply_leaves(cluster: TestClient) -> None:
+    """Where no type is named null passes validation, but storage does not keep it."""
+    v1 = version("v1")
+    spec = v1["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    any_value = {"x-kubernetes-preserve-unknown-fields": True}
+    properties = {**spec["properties"], "any": any_value}
+    v1["schema"]["openAPIV3Schema"]["properties"]["spec"] = {**spec, "properties": properties}
+    define(cluster, v1)
+    sent = widget(any=None, free={"x": None})
+    reply = cluster.patch(f"{WIDGETS}/w", sent, APPLY, fieldManager="a")
+    assert (reply.status, reply.json["spec"]) == (201, {"size": 3, "free": {"x": None}})
+    owned = reply.json["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"]
+    assert "f:any" in owned
+    assert cluster.patch(f"{WIDGETS}/w", sent, APPLY, fieldManager="b").status == 409
+
+
 def test_an_apply_that_empties_a_map(cluster: TestClient) -> None:
     """It stays, without members."""
     define(cluster)

@@ -172,8 +172,9 @@ class _Compiler:
         return fill
 
 
-Null: TypeAlias = tuple[bool, int, Any]
-"""Whether null may stay, the length of the default (0: there is none), and the default."""
+Null: TypeAlias = tuple[bool, int, Any, bool]
+"""Whether null may stay, the length of the default (0: there is none), the default, and whether
+validation would let a null pass, since the schema names no type: storage drops it all the same."""
 
 
 def has_default(schema: Schema) -> bool:
@@ -181,7 +182,9 @@ def has_default(schema: Schema) -> bool:
 
 
 def _null(schema: Schema) -> Null:
-    return schema.nullable, has_default(schema) and _size(schema.default), schema.default
+    size = has_default(schema) and _size(schema.default)
+    has_no_type = not schema.type and not schema.int_or_string
+    return schema.nullable, size, schema.default, has_no_type
 
 
 def _fill_object(
@@ -219,14 +222,14 @@ def _replace_nulls(
         child = children.get(key, rest)
         if child is None:
             continue
-        stays, size, default = child[1]
+        stays, size, default, has_no_type = child[1]
         if stays:
             continue
         if size:
             allowance.take(size)
             value[key] = copy(default)
             filled.add(key)
-        elif given:
+        elif given or has_no_type:
             del value[key]
     return filled
 

@@ -84,15 +84,16 @@ def _prune_object(
         prune = fields.get(key, rest)
         kind = type(item)
         if prune is None:
-            if not is_open:
-                if unknown is None:
-                    unknown = [key]
-                else:
-                    unknown.append(key)
+            if is_open:
+                _keep(item, path, dropped)
+            elif unknown is None:
+                unknown = [key]
+            else:
+                unknown.append(key)
         elif kind is dict or kind is list:
             prune(item, (path, f".{key}"), dropped)
-        if kind is float and item.is_integer() and -_EXACT <= item <= _EXACT:
-            value[key] = int(item)
+        if kind is float:
+            value[key] = _whole(item)
     for key in unknown or ():
         del value[key]
         if len(dropped) < MAX_PROBLEMS and (path or key not in _META):
@@ -103,12 +104,28 @@ def _prune_items(value: list[Any], prune: Pruner, path: LazyPath, dropped: list[
     for index, item in enumerate(value):
         if type(item) is dict or type(item) is list:
             prune(item, (path, f"[{index}]"), dropped)
-        elif type(item) is float and item.is_integer() and -_EXACT <= item <= _EXACT:
-            value[index] = int(item)
+        elif type(item) is float:
+            value[index] = _whole(item)
 
 
 def _keep(value: Any, path: LazyPath, dropped: list[str]) -> None:
-    """A value that may be anything."""
+    """A value that may be anything; whole numbers in it are integers, as everywhere."""
+    if type(value) is dict:
+        for key, item in value.items():
+            if type(item) is float:
+                value[key] = _whole(item)
+            else:
+                _keep(item, path, dropped)
+    elif type(value) is list:
+        for index, item in enumerate(value):
+            if type(item) is float:
+                value[index] = _whole(item)
+            else:
+                _keep(item, path, dropped)
+
+
+def _whole(number: float) -> float:
+    return int(number) if number.is_integer() and -_EXACT <= number <= _EXACT else number
 
 
 def _drop_all(value: Any, path: LazyPath, dropped: list[str]) -> None:

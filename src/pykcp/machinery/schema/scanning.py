@@ -32,6 +32,16 @@ def _anything(_value: Any) -> int:
     return 0
 
 
+def _unknown(value: Any) -> int:
+    """A value without a schema may be anything, but its whole numbers become integers."""
+    for item in value.values() if type(value) is dict else value:
+        if type(item) in _PLAIN or item is None:
+            continue
+        if type(item) is float or _unknown(item):
+            return UNKNOWN
+    return 0
+
+
 class _Compiler:
     def __init__(self) -> None:
         self._made: dict[int, Scan | None] = {}
@@ -69,7 +79,7 @@ class _Compiler:
                 if type(item) is dict or type(item) is list:
                     sub = subs.get(key)
                     if sub is None and key not in names:
-                        sub = rest if is_map else _anything
+                        sub = rest if is_map else _unknown
                     if sub is None:
                         if item:
                             return UNKNOWN

@@ -72,7 +72,7 @@ def check_versions(target: WriteTarget, change: ObjectChange, new: Object, live:
         raise _other_uid(resource, name, old.get("namespace", ""), uid, old["uid"])
     version = metadata.get("resourceVersion") or ""
     if version in ("", "0"):
-        if not resource.rules.unconditional_update and not change.is_patch and not change.is_apply:
+        if not resource.rules.unconditional_update and not change.is_apply:
             raise Invalid.fields(
                 resource.group,
                 resource.plural,

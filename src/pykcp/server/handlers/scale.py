@@ -25,7 +25,14 @@ from pykcp.server.large.scales import (
     scale_of,
 )
 from pykcp.server.media.answers import send_object
-from pykcp.server.media.bodies import Sent, body_of, check_small, check_type, parse_as
+from pykcp.server.media.bodies import (
+    Sent,
+    body_of,
+    check_small,
+    check_type,
+    parse_as,
+    raise_or_warn,
+)
 from pykcp.server.media.negotiation import media_type_of
 from pykcp.types import Object
 
@@ -61,13 +68,18 @@ def _decoded(call: Call) -> Object:
     schema = library().kind("kube/autoscaling_v1", "Scale")
     try:
         value = check_type(parse_as(call, "Scale", VERSION), "Scale", VERSION, body_of(call))
-        return decode_native(schema, "Scale", "v1", value, [], None)
+        problems: list[str] = []
+        scale = decode_native(schema, "Scale", "v1", value, problems, None)
+        if call.context.field_validation != "Ignore":
+            raise_or_warn(call.context.field_validation, problems, call.context.warn)
     except BadRequest as error:
-        if "cannot be handled as a Scale" not in error.message:
+        text = error.message
+        if "cannot be handled as a Scale" not in text and "strict decoding error" not in text:
             raise
         raise BadRequest(
             'no kind is registered for the type v1.Scale in scheme "pkg/runtime/scheme.go:111"'
         ) from error
+    return scale
 
 
 async def patch(call: Call) -> None:

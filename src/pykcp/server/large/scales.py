@@ -107,6 +107,7 @@ class AppliedScale:
         apply = self.apply
         config = apply.document()
         codec.strip_cluster(config)
+        _check_kind(config)
         shown = scale_of(resource, live, missing=0)
         _show_owners(resource, shown, live)
         if "managedFields" not in shown["metadata"]:
@@ -126,6 +127,13 @@ class AppliedScale:
         entries = owners.for_parent(scale["metadata"].get("managedFields") or [])
         if entries:
             new["metadata"]["managedFields"] = entries
+
+
+def _check_kind(config: Object) -> None:
+    group, _, version = str(config.get("apiVersion") or "").rpartition("/")
+    kind = config.get("kind") or ""
+    if (f"{group}/{version}", kind) != (VERSION, "Scale"):
+        raise BadRequest(f"invalid object type: {group}/{version}, Kind={kind}")
 
 
 def _inconvertible(what: str) -> StatusError:
