@@ -54,9 +54,9 @@ def _stat(pid: int) -> list[str]:
 
 def measure(root: pathlib.Path, variant: str) -> None:
     began = time.perf_counter()
-    run(root, "-m", "pykcp", "up", f"--variant={variant}", "--detach")
-    up = time.perf_counter() - began
     try:
+        run(root, "-m", "pykcp", "up", f"--variant={variant}", "--detach")
+        up = time.perf_counter() - began
         run(root, "-m", "pykcp.cli.plugins", "kubectl-create-workspace", "team")
         made = time.perf_counter() - began
         pids = processes(root)

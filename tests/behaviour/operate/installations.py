@@ -128,6 +128,21 @@ def _ready(workspace: dict[str, Any]) -> dict[str, Any] | None:
     return workspace if workspace.get("status", {}).get("phase") == "Ready" else None
 
 
+def install_version(kcp: HostInstallation, name: str) -> None:
+    """A virtual environment of another version: here scripts that call this one's programs."""
+    folder = kcp.root / "versions" / name / "bin"
+    folder.mkdir(parents=True)
+    for program, module in (
+        ("kcp", "pykcp"),
+        ("kcp-front-proxy", "pykcp.cli.kcp_front_proxy"),
+        ("cache-server", "pykcp.cli.cache_server"),
+        ("virtual-workspaces", "pykcp.cli.virtual_workspaces"),
+    ):
+        script = folder / program
+        script.write_text(f'#!/bin/sh\nexec {sys.executable} -m {module} "$@"\n')
+        script.chmod(0o755)
+
+
 def own_addresses(text: str) -> str:
     """Manifests of a variant on loopback addresses that no other test uses."""
     prefix = f"127.{random.randrange(1, 250)}.{random.randrange(1, 250)}"

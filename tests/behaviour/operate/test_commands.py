@@ -14,7 +14,7 @@ from pykcp.programs.operator.variants import variant_manifests
 from pykcp.testing.client import eventually
 from pykcp.testing.server import environment
 
-from .installations import HostInstallation, host, own_addresses
+from .installations import HostInstallation, host, install_version, own_addresses
 
 pytestmark = pytest.mark.slow
 NAMESPACE = "/api/v1/namespaces/default"
@@ -89,17 +89,7 @@ def _issued(kcp: HostInstallation, name: str) -> datetime:
 def _upgrade(kcp: HostInstallation) -> None:
     """Another version: programs of a virtual environment, here scripts that call these ones."""
     assert "version v9.1 is not installed" in kcp.fail("upgrade", "--to=v9.1")
-    folder = kcp.root / "versions" / "v9.1" / "bin"
-    folder.mkdir(parents=True)
-    for program, module in (
-        ("kcp", "pykcp"),
-        ("kcp-front-proxy", "pykcp.cli.kcp_front_proxy"),
-        ("cache-server", "pykcp.cli.cache_server"),
-        ("virtual-workspaces", "pykcp.cli.virtual_workspaces"),
-    ):
-        script = folder / program
-        script.write_text(f'#!/bin/sh\nexec {sys.executable} -m {module} "$@"\n')
-        script.chmod(0o755)
+    install_version(kcp, "v9.1")
     before = kcp.pids()
     kcp.succeed("upgrade", "--to=v9.1", timeout=300)
     after = kcp.pids()
