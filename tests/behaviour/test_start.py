@@ -43,6 +43,10 @@ def kcp(*words: str, directory: pathlib.Path) -> subprocess.CompletedProcess[str
         (("--token-auth-file=/no/such/file",), "Error: --token-auth-file: no such file: /no/such/file"),
         (("--feature-gates=NoSuch=true",), "Error: unrecognized feature gate: NoSuch"),
         (("--tls-min-version=1.3",), "Error: --tls-min-version: unknown TLS version '1.3', must be one of VersionTLS10, VersionTLS11, VersionTLS12, VersionTLS13"),
+        (("--authorization-order=Nope",), 'Error: --authorization-order: invalid authorizer: "Nope", known are AlwaysAllowGroups, AlwaysAllowPaths, RBAC, Webhook'),
+        (("--tls-sni-cert-key=/no/such,/file",), "Error: --tls-sni-cert-key: no such file: /no/such"),
+        (("--audit-policy-file=/no/such/file",), "Error: --audit-policy-file: no such file: /no/such/file"),
+        (("--root-directory=",), "Error: --root-directory must not be empty"),
         ((f"--client-ca-file={__file__}",), f"Error: --client-ca-file: {__file__} does not contain any valid certificates (PEM)"),
     ],
 )  # fmt: skip
