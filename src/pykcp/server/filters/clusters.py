@@ -16,7 +16,13 @@ from pykcp.auth.authn.bearer import bearer_token
 from pykcp.auth.tokens import unverified_claims
 from pykcp.clients.where import MISDIRECTED, NOT_HERE, ROUTED
 from pykcp.machinery.kcp import clusters
-from pykcp.machinery.status import BadRequest, Forbidden, NotFound, StatusError
+from pykcp.machinery.status import (
+    BadRequest,
+    Forbidden,
+    NotFound,
+    ServiceUnavailable,
+    StatusError,
+)
 from pykcp.registry.paths import ResolvedStep
 from pykcp.server.call import Call, Handler, Pending
 from pykcp.server.filters.authentication import SignIn
@@ -153,8 +159,9 @@ class FindCluster:
         await arriving.moves.arrived(arriving.name)
         try:
             pending = self._clusters.resolve(call) or inner(call)
-        except ArrivingCluster:
-            pending = inner(call)  # which refuses it
+        except ArrivingCluster as still:
+            # Authorization would deny it: nothing of the logical cluster is known here yet.
+            raise ServiceUnavailable("logical cluster is being migrated", retry_after=1) from still
         if pending is not None:
             await pending
 
