@@ -306,25 +306,26 @@ def in_go_words(url: URL) -> Iterator[None]:
     except (SendFailed, TimeoutError):
         raise
     except Exception as error:
-        failure = _failure(error, url)
-        if failure is None:
+        # Not the new error itself: in a variable of a frame that it passed, it would be part of a cycle.
+        text = _go_words(error, url)
+        if text is None:
             raise
-        raise failure from error
+        raise SendFailed(text) from error
 
 
-def _failure(error: Exception, url: URL) -> SendFailed | None:
+def _go_words(error: Exception, url: URL) -> str | None:
     import aiohttp
 
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
-        return SendFailed(certificate_problem(error.certificate_error))
+        return certificate_problem(error.certificate_error)
     if isinstance(error, aiohttp.ClientConnectorError):
-        return SendFailed(dial_problem(error.os_error, url.host or "", url.port or 443))
+        return dial_problem(error.os_error, url.host or "", url.port or 443)
     if isinstance(error, aiohttp.ServerDisconnectedError):
-        return SendFailed("EOF")
+        return "EOF"
     if isinstance(error, aiohttp.ClientPayloadError):
-        return SendFailed("unexpected EOF")
+        return "unexpected EOF"
     if isinstance(error, aiohttp.ClientResponseError):  # not HTTP; its text quotes the answer
-        return SendFailed("malformed HTTP response")
+        return "malformed HTTP response"
     if isinstance(error, (aiohttp.ClientError, OSError, ValueError)):
-        return SendFailed(str(error) or type(error).__name__)
+        return str(error) or type(error).__name__
     return None

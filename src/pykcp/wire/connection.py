@@ -12,6 +12,7 @@ asking all the same, nothing more is read from it.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import ssl
 from time import perf_counter
@@ -490,7 +491,8 @@ class Connection(asyncio.Protocol):
         if data:
             self.transport.write(data)
         if lingers and self.transport.can_write_eof():
-            self.transport.write_eof()
+            with contextlib.suppress(OSError):  # the client is gone already
+                self.transport.write_eof()
             self._linger_timer = self.hub.loop.call_later(_LINGER, self.transport.close)
         else:
             self.transport.close()

@@ -65,6 +65,9 @@ def _bad_writes(kubeconfig: pathlib.Path) -> list[int]:
         statuses.append(client.post(CONFIG_MAPS, large).status)
         statuses.append(client.post(CONFIG_MAPS, {**large, "data": ["b" * 100_000]}).status)
         client.close()
+        stranger = TestClient(read_access(kubeconfig, "shard-base"), "root:nowhere")
+        statuses.append(stranger.post(CONFIG_MAPS, large).status)
+        stranger.close()
     return statuses
 
 
@@ -81,7 +84,7 @@ async def test_refusals_and_closed_connections_are_no_garbage(
         gc.unfreeze()
         _garbage()
         statuses = await asyncio.to_thread(_bad_writes, tmp_path / ".kcp" / "admin.kubeconfig")
-        assert statuses == [422, 400] * 5
+        assert statuses == [422, 400, 404] * 5
         async with asyncio.timeout(20):
             while len(_drivers()) > len(known):  # noqa: ASYNC110
                 await asyncio.sleep(0.05)  # until the server has seen the end of the last one

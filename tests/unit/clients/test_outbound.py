@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gc
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -16,6 +18,7 @@ from pykcp.clients.outbound import Outbound, Outgoing, Tenant
 from pykcp.clients.shares import Shares
 from pykcp.clients.trust import BadBundle, Bundles
 from pykcp.testing.https import HTTPSServer, Received
+from pykcp.testing.sharded import free_ports
 
 
 @pytest.fixture(scope="module")
@@ -94,6 +97,26 @@ async def test_answers_are_bounded(server: HTTPSServer, send: Sent) -> None:
     many = {f"X-{n}": "x" for n in range(1000)}
     url = server.on("/many", lambda _: web.Response(headers=many))
     assert await refused(send(url)) == "malformed HTTP response"
+
+
+async def test_failures_need_no_garbage_collector(server: HTTPSServer, send: Sent) -> None:
+    """An error that is part of a cycle keeps the request that failed, and its body."""
+    (port,) = free_ports(1)
+    url = f"https://127.0.0.1:{port}/"
+    await refused(send(url))
+    gc.collect()
+    gc.disable()
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    try:
+        with contextlib.suppress(SendFailed):
+            await send(url, method="POST", body=(b"x" * 100_000,))
+        await asyncio.sleep(0)
+        gc.collect()
+        assert not [one for one in gc.garbage if isinstance(one, (SendFailed, Outgoing))]
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        gc.enable()
 
 
 def redirect(status: int, location: str) -> web.Response:

@@ -174,7 +174,10 @@ class FindCluster:
             if waiting is not None:
                 await waiting
         await hidden.check(call)
-        raise hidden.denial
+        try:
+            raise hidden.denial
+        finally:
+            del hidden  # the denial knows this frame: both, and the call, would await a collection
 
 
 class ExistingCluster:

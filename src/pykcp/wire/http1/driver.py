@@ -212,6 +212,7 @@ class Http1Driver:
         self.pending_size = 0
         self.pending.clear()
         queue, self._queue = self._queue, deque()
+        self._receiving = None  # an unread body: its exchange knows this driver
         for exchange in (*queue, *self.watchers):
             exchange.lost()
         return False
