@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator
+from typing import Any
 
 from pykcp.programs.importing.decryption import Decryption
 from pykcp.programs.importing.found import FoundObject, object_of, place_of
 from pykcp.storage.etcd import messages
-from pykcp.storage.etcd.client import EtcdClient
+from pykcp.storage.etcd.client import EtcdClient, NotSent
 from pykcp.storage.etcd.settings import EtcdSettings
 
 _log = logging.getLogger(__name__)
 _KEYS_PER_PAGE = 500
 _SECONDS = 30.0
+_PATIENCE = 10.0
+"""Seconds for which an etcd may not answer yet: one that was just started has to elect itself first."""
+_PAUSE = 0.2
 
 
 async def objects_in_etcd(
@@ -28,7 +34,7 @@ async def objects_in_etcd(
             request = messages.RangeRequest(
                 key=start, range_end=end, limit=_KEYS_PER_PAGE, revision=revision
             )
-            page = await client.range(request, _SECONDS)
+            page = await _range(client, request)
             revision = revision or page.header.revision
             for kv in page.kvs:
                 key = kv.key.decode()
@@ -48,3 +54,15 @@ async def objects_in_etcd(
             start = page.kvs[-1].key + b"\0"
     finally:
         await client.close()
+
+
+async def _range(client: EtcdClient, request: Any) -> Any:
+    """A page; servers that cannot be reached are tried again for a while."""
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            return await client.range(request, _SECONDS)
+        except NotSent:
+            if time.monotonic() > deadline:
+                raise
+        await asyncio.sleep(_PAUSE)
