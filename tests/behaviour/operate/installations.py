@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import random
+import select
 import signal
 import subprocess
 import sys
@@ -179,7 +180,13 @@ def host(root: pathlib.Path) -> Iterator[HostInstallation]:
 
 
 def kill(pid: int) -> None:
-    os.kill(pid, signal.SIGKILL)
+    """It is gone when this returns: until then its port would still take connections."""
+    process = os.pidfd_open(pid)
+    try:
+        signal.pidfd_send_signal(process, signal.SIGKILL)
+        select.select([process], [], [], 30)
+    finally:
+        os.close(process)
 
 
 def pause(pid: int) -> None:
