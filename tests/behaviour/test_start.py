@@ -204,7 +204,8 @@ def test_a_restart_on_another_port(tmp_path: pathlib.Path) -> None:
     path = "/apis/apis.kcp.io/v1alpha1/apiexportendpointslices/tenancy.kcp.io"
 
     def ports() -> list[int]:
-        status = process.client(cluster="root").get(path).json.get("status") or {}
+        reply = process.client(cluster="root").get(path)
+        status = reply.json.get("status") or {} if reply.status == 200 else {}  # not there yet
         return [urlsplit(one["url"]).port or 0 for one in status.get("endpoints") or ()]
 
     with server(directory=tmp_path) as process:
