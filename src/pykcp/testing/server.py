@@ -137,11 +137,15 @@ def _is_ready(access: Access) -> bool:
 
 
 @contextmanager
-def server(*flags: str, directory: pathlib.Path | None = None) -> Iterator[ServerProcess]:
-    """A ready server; stopped and removed at the end."""
+def server(
+    *flags: str, directory: pathlib.Path | None = None, port: int = 0
+) -> Iterator[ServerProcess]:
+    """A ready server, on a free port unless told otherwise; stopped and removed at the end."""
     with tempfile.TemporaryDirectory(prefix="pykcp-") as temporary:
         root = (directory or pathlib.Path(temporary)) / ".kcp"
-        process = ServerProcess(root, flags).start()
+        process = ServerProcess(root, flags)
+        process.port = port
+        process.start()
         try:
             yield process
         finally:

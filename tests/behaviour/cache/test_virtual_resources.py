@@ -418,7 +418,8 @@ def test_nothing_is_missing_while_the_cache_is_filled(tmp_path: pathlib.Path) ->
     for file in process.root.glob("cache.db*"):
         file.unlink()
     refused = []
-    with server(gates, directory=tmp_path) as process:
+    # The same address as before: the endpoint slices name it.
+    with server(gates, directory=tmp_path, port=process.port) as process:
         consumer = process.client(cluster=name_of(consumer))
         while (reply := consumer.get(SHERIFFS)).status != 200:
             refused.append(reply)
