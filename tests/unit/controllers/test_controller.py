@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from pykcp.aio.slices import SLICE
 from pykcp.controllers.runtime.controller import Controller, Requeue
 from pykcp.controllers.runtime.failure_log import LINES, SECONDS
 from pykcp.controllers.runtime.metrics import ControllerMetrics
@@ -28,6 +29,15 @@ async def running(controller: Controller[Any]) -> AsyncIterator[None]:
             await task
 
 
+def long_step() -> None:
+    time.sleep(SLICE + 0.001)
+
+
+async def iterations(count: int) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
 async def test_no_more_keys_than_workers_are_worked_on_at_a_time() -> None:
     started: list[int] = []
     go = asyncio.Event()
@@ -43,13 +53,65 @@ async def test_no_more_keys_than_workers_are_worked_on_at_a_time() -> None:
     async with running(controller):
         for key in range(10):
             controller.add(key)
-        for _ in range(5):
-            await asyncio.sleep(0)
+        await iterations(20)
         assert started == [0, 1, 2]
         assert controller.queue.running == 3
         go.set()
         await done.wait()
     assert started == list(range(10))
+    assert controller.queue.is_idle
+
+
+async def test_long_steps_of_several_workers_do_not_run_back_to_back() -> None:
+    passes = 0
+    began: list[int] = []
+    done = asyncio.Event()
+
+    async def reconcile(key: int) -> None:
+        began.append(passes)
+        long_step()
+        await iterations(3)
+        if key == 7:
+            done.set()
+
+    async def count() -> None:
+        nonlocal passes
+        while True:
+            passes += 1
+            await asyncio.sleep(0)
+
+    others = asyncio.create_task(count())
+    controller = Controller("c", reconcile, workers=4)
+    async with running(controller):
+        for key in range(8):
+            controller.add(key)
+        await done.wait()
+    others.cancel()
+    assert len(set(began)) == 8, began
+
+
+async def test_a_cancelled_worker_that_waits_for_its_turn_has_no_key() -> None:
+    seen: list[int] = []
+    first, done = asyncio.Event(), asyncio.Event()
+
+    async def reconcile(key: int) -> None:
+        seen.append(key)
+        long_step()
+        first.set()
+        if len(seen) == 10:
+            done.set()
+
+    controller = Controller("c", reconcile, workers=2)
+    async with running(controller):
+        for key in range(10):
+            controller.add(key)
+        await first.wait()
+    before = len(seen)
+    async with running(controller):
+        await done.wait()
+        await iterations(20)
+    assert before < 10
+    assert sorted(seen) == list(range(10))
     assert controller.queue.is_idle
 
 
@@ -171,6 +233,7 @@ async def test_one_cluster_does_not_keep_another_waiting() -> None:
             controller.add(ObjectKey("busy", "", str(number)))
         controller.add(ObjectKey("calm", "", "one"))
         await done.wait()
+        await iterations(20)
         assert sum(key.cluster == "busy" for key in seen) == 3
         # two more clusters whose keys take long: there are workers for others all the same
         done.clear()

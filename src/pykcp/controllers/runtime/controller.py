@@ -5,9 +5,11 @@ independent of the event. There is one task per controller, which waits on one f
 is nothing to do. Up to `workers` keys are processed concurrently by tasks that end with the work.
 
 Logical clusters take turns, and none can occupy all workers. A worker yields to the event loop
-when it has used up its time slice, also between keys that await nothing. Keys that take long,
-such as a namespace with a hundred thousand objects, do not block the others: while all workers
-are busy with such keys, additional workers run.
+when it has used up its time slice, also between keys that await nothing. For a moment after a
+step that took long, each worker waits for a turn before its next key, so that the long steps of
+several workers never run back to back. Keys that take long, such as a namespace with a hundred
+thousand objects, do not block the others: while all workers are busy with such keys, additional
+workers run.
 """
 
 from __future__ import annotations
@@ -16,11 +18,12 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
-from typing import Generic, TypeVar
+from collections.abc import AsyncIterator, Callable, Coroutine, Hashable
+from typing import Any, Generic, TypeVar
 
+from pykcp.aio.costs import metered
 from pykcp.aio.owner import spawn_detached
-from pykcp.aio.slices import Slices
+from pykcp.aio.slices import SLICE, Slices
 from pykcp.controllers.runtime.failure_log import FailureLog
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.controllers.runtime.queue import KeyedQueue
@@ -34,8 +37,10 @@ _LONG = 1.0
 """Seconds after which a running key no longer counts towards the limit of concurrent keys."""
 _MORE = 16
 """How many times the number of workers there are at most, long ones included."""
+_CAREFUL = 0.1
+"""Seconds for which workers wait for turns after a long step."""
 
-Reconcile = Callable[[K], Awaitable[float | None]]
+Reconcile = Callable[[K], Coroutine[Any, Any, float | None]]
 """Makes the world right for a key. A number asks to be called again after so many seconds."""
 
 
@@ -80,6 +85,7 @@ class Controller(Generic[K]):
         self._began: dict[asyncio.Task[None], float] = {}
         """The workers, and when each began with its key."""
         self._is_watching = False
+        self._careful_until = 0.0
         self._wide: dict[Hashable, Callable[[], AsyncIterator[K]]] = {}
         self._spreading: asyncio.Task[None] | None = None
         self._failures = FailureLog(name, _log)
@@ -151,12 +157,15 @@ class Controller(Generic[K]):
         if not takable:
             return
         now = self._clock()
-        for _ in range(min(takable, self._workers + self._long(now) - len(self._began))):
+        free = self._workers + self._long(now) - len(self._began)
+        if free > 0:
             task = spawn_detached(self._work(), f"controller/{self.name}")
             self._began[task] = now
             task.add_done_callback(self._ended)
-            takable -= 1
-        if takable and not self._is_watching:
+        if free > 1 and takable > 1:
+            # The next one when this one's first step is over: it may take long.
+            asyncio.get_running_loop().call_soon(self._wake_up)
+        elif takable > free and not self._is_watching:
             self._is_watching = True  # some may turn out to take long
             asyncio.get_running_loop().call_later(_LONG, self._look_again)
 
@@ -200,7 +209,11 @@ class Controller(Generic[K]):
     async def _work(self) -> None:
         slices, task = Slices(self.name), asyncio.current_task()
         assert task is not None
-        while (key := self.queue.take()) is not None:
+        while True:
+            if time.perf_counter() < self._careful_until:
+                await slices.next()
+            if (key := self.queue.take()) is None:
+                return
             self._began[task] = self._clock()
             await self._process(key)
             if slices.is_over():
@@ -211,7 +224,7 @@ class Controller(Generic[K]):
     async def _process(self, key: K) -> None:
         began = self._clock()
         try:
-            delay = await self._reconcile(key)
+            delay = await metered(self._note_steps, self._reconcile(key))
         except asyncio.CancelledError:
             self.queue.add(key)  # unfinished: it is there when the controller runs again
             self.queue.done(key)
@@ -226,6 +239,10 @@ class Controller(Generic[K]):
                 self.add_after(key, delay)
         if self._metrics is not None:
             self._metrics.durations.observe(self._label, self._clock() - began)
+
+    def _note_steps(self, seconds: float) -> None:
+        if seconds > SLICE:
+            self._careful_until = time.perf_counter() + _CAREFUL
 
     def _retry(self, key: K, error: Exception) -> None:
         delay = self.queue.fail(key, self._clock(), self._jitter())
