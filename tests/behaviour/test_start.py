@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import itertools
+import os
 import pathlib
 import socket
+import ssl
 import stat
 import subprocess
 import sys
 import threading
+import time
+from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 import pytest
 import yaml
 
-from pykcp.programs.shard.settings import ShardSettings
+from pykcp.auth.certificates import create_ca, issue_serving
 from pykcp.testing.client import TestClient, eventually
 from pykcp.testing.kubeconfig import read_access
 from pykcp.testing.server import ServerProcess, environment, server
@@ -22,15 +26,20 @@ from pykcp.testing.server import ServerProcess, environment, server
 MAPS = "/api/v1/namespaces/default/configmaps"
 
 
-def kcp(*words: str, directory: pathlib.Path) -> subprocess.CompletedProcess[str]:
+def kcp(
+    *words: str, directory: pathlib.Path, python_path: pathlib.Path | None = None
+) -> subprocess.CompletedProcess[str]:
     """`kcp start` that is expected to refuse."""
+    variables = environment()
+    if python_path:
+        variables["PYTHONPATH"] = f"{python_path}{os.pathsep}{variables['PYTHONPATH']}"
     return subprocess.run(
         [sys.executable, "-m", "pykcp", "start", f"--root-directory={directory}", *words],
         capture_output=True,
         text=True,
         timeout=30,
         check=False,
-        env=environment(),
+        env=variables,
     )
 
 
@@ -68,26 +77,111 @@ FOREIGN = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", FOREIGN)
-def test_foreign_files_are_named(tmp_path: pathlib.Path, name: str) -> None:
-    """A file that is something else stops the start with one line that names flag and file."""
+def test_foreign_files_are_named(tmp_path: pathlib.Path) -> None:
+    """Files that are something else stop the start, with one line each that names flag and file."""
     file = tmp_path / "foreign"
     file.write_text("this is: [something else\n")
-    given = f"{file},{file}" if name == "tls-sni-cert-key" else str(file)
-    settings, _ = ShardSettings.parse([f"--{name}={given}"])
-    found = [problem for problem in settings.problems() if problem.startswith(f"--{name}")]
-    assert len(found) == 1
-    assert str(file) in found[0]
-    assert "\n" not in found[0]
+    words = [f"--{name}={file},{file}" if name == "tls-sni-cert-key" else f"--{name}={file}" for name in FOREIGN]  # fmt: skip
+    wrong = ("--authorization-order=Nope", "--tls-min-version=1.3", "--tls-cipher-suites=NOPE")
+    done = kcp(*words, *wrong, directory=tmp_path / "kcp")
+    assert (done.returncode, done.stdout) == (1, "")
+    lines = done.stderr.splitlines()
+    for name in FOREIGN:
+        (line,) = [one for one in lines if one.startswith(f"Error: --{name}:")]
+        assert str(file) in line
+    for text in wrong:
+        name, value = text.split("=")
+        (line,) = [one for one in lines if one.startswith(f"Error: {name}:")]
+        assert value in line
+    assert all(line.startswith("Error: ") for line in lines)
+    assert not (tmp_path / "kcp").exists()
 
 
-def test_etcd_without_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def read_only(tmp_path: pathlib.Path) -> Iterator[pathlib.Path]:
+    """A directory that not even root can write to."""
+    folder = tmp_path / "read-only"
+    folder.mkdir(mode=0o500)
+    if os.geteuid() != 0:
+        yield folder
+        return
+    words = ["mount", "-t", "tmpfs", "-o", "ro", "tmpfs", str(folder)]
+    if subprocess.run(words, capture_output=True, check=False).returncode:
+        pytest.skip("file systems cannot be mounted here")
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def test_a_root_directory_that_cannot_be_written(read_only: pathlib.Path) -> None:
+    """Below a file, in a file system that is only read, in one that makes no directories."""
+    file = read_only.parent / "file"
+    file.touch()
+    for directory, problem in (
+        (file / "kcp", f"{file} is not a directory"),
+        (read_only, f"cannot write to {read_only}"),
+        (read_only / "kcp", f"cannot write to {read_only}"),
+        (pathlib.Path("/proc/kcp"), "cannot make /proc/kcp: No such file or directory"),
+    ):
+        done = kcp("--v=0", directory=directory)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr == f"Error: --root-directory: {problem}\n"
+
+
+@pytest.mark.parametrize("words", [(), ("-v4",), ("-v=4",), ("-v", "4"), ("--v=4",)])
+def test_levels_of_the_log(words: tuple[str, ...]) -> None:
+    """As klog reads them: joined to the flag, too."""
+    done = kcp(*words, directory=pathlib.Path("/proc/kcp"))
+    assert done.returncode == 1
+    assert "] starting kcp v1." in done.stderr
+    assert ("] the start failed\n" in done.stderr) == bool(words)
+
+
+def test_etcd_without_its_extra(tmp_path: pathlib.Path) -> None:
     """The message is the command that installs what is missing."""
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    settings, _ = ShardSettings.parse(["--etcd-servers=http://127.0.0.1:2379"])
-    assert settings.problems() == [
-        '--etcd-servers needs an extra that is not installed: pip install "pykcp[etcd]"'
-    ]
+    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['grpc'] = None\n")
+    done = kcp(
+        "--etcd-servers=http://127.0.0.1:2379", directory=tmp_path / "kcp", python_path=tmp_path
+    )
+    assert done.returncode == 1
+    assert done.stderr == (
+        'Error: --etcd-servers needs an extra that is not installed: pip install "pykcp[etcd]"\n'
+    )
+
+
+def tls12(port: int, ca: pathlib.Path, ciphers: str) -> tuple[str, str]:
+    """The cipher suite that a client of TLS 1.2 gets, and the certificate it is shown."""
+    context = ssl.create_default_context(cafile=str(ca))
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    context.set_ciphers(ciphers)
+    with (
+        socket.create_connection(("127.0.0.1", port), timeout=20) as plain,
+        context.wrap_socket(plain, server_hostname="kcp.example.com") as secure,
+    ):
+        cipher, shown = secure.cipher(), secure.getpeercert(binary_form=True)
+    assert cipher is not None
+    assert shown is not None
+    return cipher[0], ssl.DER_cert_to_PEM_cert(shown)
+
+
+def test_a_certificate_that_was_there_and_chosen_suites(tmp_path: pathlib.Path) -> None:
+    """apiserver.crt and .key from before the first start are served; only the suites given, too."""
+    root, ca = tmp_path / ".kcp", create_ca("mine", time.time())
+    root.mkdir(mode=0o700)
+    made = issue_serving(ca, ["kcp.example.com", "127.0.0.1"], time.time())
+    (root / "apiserver.crt").write_bytes(made.certificate + ca.certificate)
+    (root / "apiserver.key").write_bytes(made.key)
+    (tmp_path / "ca.crt").write_bytes(ca.certificate)
+    suites = "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"
+    with server(f"--tls-cipher-suites={suites}", directory=tmp_path) as process:
+        few = "ECDHE-RSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES128-GCM-SHA256"
+        cipher, shown = tls12(process.port, tmp_path / "ca.crt", f"AES256:{few}")
+        assert cipher in few.split(":")
+        assert shown.strip() in made.certificate.decode()
+        with pytest.raises((ssl.SSLError, ConnectionError)):
+            tls12(process.port, tmp_path / "ca.crt", few.replace("128", "256").replace("SHA256", "SHA384"))  # fmt: skip
+        assert process.client().get("/readyz").status == 200
+    assert (root / "apiserver.crt").read_bytes() == made.certificate + ca.certificate
+    assert (root / "apiserver.key").read_bytes() == made.key
 
 
 def test_a_signal_ends_a_start_that_waits(tmp_path: pathlib.Path) -> None:
