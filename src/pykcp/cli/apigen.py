@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from pykcp.cli.output import ends_quietly
 from pykcp.cli.plugins.apis.crd_schema import convert
 from pykcp.cli.plugins.apis.crd_types import SCHEMA, BadField, DocumentPath
 from pykcp.cli.plugins.errors import PluginError
@@ -71,6 +72,7 @@ class Failure(Exception):
         self.step = step
 
 
+@ends_quietly
 def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     if "--help" in words or "-h" in words:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from pykcp.cli.output import ends_quietly
 from pykcp.cli.server import HELP, ServerCommand, print_version, start, unknown_command
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ _COMMANDS = (
 )  # fmt: skip
 
 
+@ends_quietly
 def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     if not words or words[0] in HELP:

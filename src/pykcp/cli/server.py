@@ -6,6 +6,8 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pykcp.cli.output import ends_quietly, use_plain_output
+
 if TYPE_CHECKING:
     from pykcp.programs.kit.settings import ProgramSettings
 
@@ -42,9 +44,11 @@ def start(command: ServerCommand, words: Sequence[str]) -> int:
         parsed.checked()
     except (FlagError, SettingsError) as error:
         return refuse(str(error).splitlines())
+    use_plain_output()
     return command.run(parsed, warnings)
 
 
+@ends_quietly
 def main_of(program: str, command: ServerCommand, arguments: Sequence[str]) -> int:
     """The command line of a program that does nothing but serve."""
     words = list(arguments)

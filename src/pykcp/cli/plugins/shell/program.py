@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 
+from pykcp.cli.output import ends_quietly
 from pykcp.cli.plugins.errors import PluginError
 from pykcp.cli.plugins.shell.command import (
     Command,
@@ -17,6 +17,7 @@ from pykcp.cli.plugins.shell.command import (
 )
 
 
+@ends_quietly
 def run(root: Command, words: Sequence[str], *, program: str, error_word: str = "Error") -> int:
     """Run a command line; `error_word` is the prefix of error messages."""
     root = with_standard_commands(root, program)
@@ -27,10 +28,6 @@ def run(root: Command, words: Sequence[str], *, program: str, error_word: str = 
         return 1
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:
-        # the reader of the output has exited; avoid another error when Python exits
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return 141
 
 
 def _run(root: Command, words: list[str]) -> int:
