@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from urllib.parse import urlsplit
 
 import pytest
@@ -97,19 +98,27 @@ def test_foreign_files_are_named(tmp_path: pathlib.Path) -> None:
     assert not (tmp_path / "kcp").exists()
 
 
+@contextmanager
+def mounted(folder: pathlib.Path, options: str) -> Iterator[pathlib.Path]:
+    """A file system of its own in memory."""
+    folder.mkdir(mode=0o500)
+    words = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)]
+    if os.geteuid() != 0 or subprocess.run(words, capture_output=True, check=False).returncode:
+        pytest.skip("file systems cannot be mounted here")
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
 @pytest.fixture
 def read_only(tmp_path: pathlib.Path) -> Iterator[pathlib.Path]:
     """A directory that not even root can write to."""
     folder = tmp_path / "read-only"
-    folder.mkdir(mode=0o500)
     if os.geteuid() != 0:
+        folder.mkdir(mode=0o500)
         yield folder
-        return
-    words = ["mount", "-t", "tmpfs", "-o", "ro", "tmpfs", str(folder)]
-    if subprocess.run(words, capture_output=True, check=False).returncode:
-        pytest.skip("file systems cannot be mounted here")
-    yield folder
-    subprocess.run(["umount", "-l", str(folder)], check=True)
+    else:
+        with mounted(folder, "ro"):
+            yield folder
 
 
 def test_a_root_directory_that_cannot_be_written(read_only: pathlib.Path) -> None:
@@ -125,6 +134,21 @@ def test_a_root_directory_that_cannot_be_written(read_only: pathlib.Path) -> Non
         done = kcp("--v=0", directory=directory)
         assert (done.returncode, done.stdout) == (1, "")
         assert done.stderr == f"Error: --root-directory: {problem}\n"
+
+
+@pytest.mark.parametrize("room", [0, 60, 400])
+def test_a_full_disk(tmp_path: pathlib.Path, room: int) -> None:
+    """Whichever file no longer fits is named, and what to do about it."""
+    with mounted(tmp_path / "disk", "size=1m") as disk:
+        (disk / "filler").write_bytes(b"x" * ((1024 - room) << 10))
+        words = ("--v=0", "--bind-address=127.0.0.1", "--secure-port=0")
+        done = kcp(*words, "--experimental-bind-free-port", directory=disk / "kcp")
+        assert done.returncode == 1
+        errors = [line for line in done.stderr.splitlines() if line.startswith("Error: ")]
+        assert len(errors) == 1, done.stderr
+        assert f"no space left to write {disk}/kcp/" in errors[0]
+        assert errors[0].endswith("make room there")
+        assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize("words", [(), ("-v4",), ("-v=4",), ("-v", "4"), ("--v=4",)])

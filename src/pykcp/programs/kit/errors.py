@@ -15,6 +15,16 @@ USER_ERRORS = (CredentialError, PolicyError, SettingsError, StoreError, OSError)
 """Files, addresses and stores that cannot be used: the message is for the user."""
 
 
+def mistake_behind(error: Exception) -> Exception | None:
+    """The user's mistake, or the state of the host, that an error comes from; None for a defect.
+
+    A step of a start that writes an object has the API's answer: why is what the store said.
+    """
+    if isinstance(error, USER_ERRORS):
+        return error
+    return error.__cause__ if isinstance(error.__cause__, StoreError) else None
+
+
 def described(error: Exception) -> str:
     """One line for the user."""
     text = str(error)

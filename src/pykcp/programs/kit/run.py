@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Protocol
 
-from pykcp.programs.kit.errors import USER_ERRORS, described
+from pykcp.programs.kit.errors import described, mistake_behind
 from pykcp.programs.kit.groups.logging import LoggingOptions
 from pykcp.server.documents.version import GIT_VERSION
 
@@ -48,9 +48,12 @@ def run_program(program: ServerProgram, logs: LoggingOptions, warnings: Iterable
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         try:
             runner.run(_serve(program))
-        except USER_ERRORS as error:
+        except Exception as error:
+            mistake = mistake_behind(error)
+            if mistake is None:
+                raise
             _log.debug("the start failed", exc_info=True)
-            print(f"Error: {described(error)}", file=sys.stderr)  # noqa: T201
+            print(f"Error: {described(mistake)}", file=sys.stderr)  # noqa: T201
             return 1
     return 0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import pathlib
@@ -151,7 +152,7 @@ def make_private_file(path: pathlib.Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
     except OSError as error:
-        raise StoreError(f"cannot open {path}: {error.strerror}") from error
+        raise _failed("open", path, error) from error
 
 
 def translate(error: sqlite3.Error, path: pathlib.Path) -> StoreError:
@@ -161,8 +162,19 @@ def translate(error: sqlite3.Error, path: pathlib.Path) -> StoreError:
         return Corrupt(f"{path} is damaged ({error}): {WHAT_TO_DO}")
     # SQLite says FULL for ENOSPC only; a quota or a limit on the file's size is an I/O error.
     if name in ("SQLITE_FULL", "SQLITE_IOERR_WRITE", "SQLITE_IOERR_SHMSIZE"):
-        return StoreFull(f"no space left to write {path}: {error}")
+        return StoreFull(_no_space(path, str(error)))
     return StoreUnavailable(f"{path}: {error}")
+
+
+def _failed(verb: str, path: pathlib.Path, error: OSError) -> StoreError:
+    reason = error.strerror or str(error)
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return StoreFull(_no_space(path, reason))
+    return StoreError(f"cannot {verb} {path}: {reason}")
+
+
+def _no_space(path: pathlib.Path, reason: str) -> str:
+    return f"no space left to write {path}: {reason}; make room there"
 
 
 class FileLock:
@@ -183,8 +195,12 @@ class FileLock:
             os.close(descriptor)
             raise InUse(f"{self._path} is in use by process {owner}") from None
         self.was_clean = not os.pread(descriptor, 32, 0)
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        try:
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        except OSError as error:
+            os.close(descriptor)
+            raise _failed("write", self._lock_path, error) from error
         self._descriptor = descriptor
 
     def release(self, *, clean: bool = True) -> None:
