@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import pathlib
 import subprocess
 import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
+import yaml
 
+from pykcp.auth.certificates import create_ca, issue_client
 from pykcp.testing.programs import kcp
-from pykcp.testing.server import environment
+from pykcp.testing.server import ServerProcess, environment
 
 
 def test_versions() -> None:
@@ -81,3 +89,51 @@ def test_a_reader_that_goes_away(
     finally:
         os.close(writing)
     assert (done.returncode, done.stderr) == (141, "")
+
+
+def test_the_doctor_says_in_words_what_is_wrong_with_tls(
+    shard: ServerProcess, tmp_path: pathlib.Path
+) -> None:
+    """A foreign authority, another host, a key of another certificate, a server without TLS."""
+    now = time.time()
+    config = yaml.safe_load(shard.kubeconfig.read_text())
+    cluster = next(one["cluster"] for one in config["clusters"] if one["name"] == "base")
+    ca = create_ca("foreign", now)
+    mine, other = (issue_client(ca, name, (), now) for name in ("mine", "other"))
+    folder = tmp_path / "kubeconfigs"
+    folder.mkdir()
+
+    def user_of(name: str, user: dict[str, str], **changed: str) -> None:
+        content = {
+            "clusters": [{"name": "x", "cluster": {**cluster, **changed}}],
+            "users": [{"name": "x", "user": user}],
+            "contexts": [{"name": "x", "context": {"cluster": "x", "user": "x"}}],
+            "current-context": "x",
+        }
+        (folder / f"{name}.kubeconfig").write_text(yaml.safe_dump(content))
+
+    foreign = base64.b64encode(ca.certificate).decode()
+    user_of("foreign", {}, **{"certificate-authority-data": foreign})
+    pair = {"certificate": mine.certificate, "key": other.key}
+    user_of("key", {f"client-{part}-data": base64.b64encode(pem).decode() for part, pem in pair.items()})  # fmt: skip
+    with plain_server() as port:
+        user_of("plain", {}, server=f"https://127.0.0.1:{port}")
+        code, said = kcp("doctor", f"--root-directory={tmp_path}")
+    assert code == 1
+    assert "_ssl.c" not in said
+    problems = {line.split()[1]: line for line in said.splitlines() if "PROBLEM" in line}
+    assert problems.keys() == {"foreign", "key:", "plain"}
+    assert "x509: certificate signed by unknown authority" in problems["foreign"]
+    assert "private key does not match public key" in problems["key:"]
+    assert "first record does not look like a TLS handshake" in problems["plain"]
+
+
+@contextmanager
+def plain_server() -> Iterator[int]:
+    """It speaks HTTP without TLS; its port."""
+    with HTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server.server_port
+        server.shutdown()
+        thread.join()

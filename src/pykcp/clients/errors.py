@@ -9,6 +9,12 @@ import errno
 import socket
 import ssl
 
+_TLS_REASONS = {
+    "WRONG_VERSION_NUMBER": "first record does not look like a TLS handshake",
+    "KEY_VALUES_MISMATCH": "private key does not match public key",
+    "UNEXPECTED_EOF_WHILE_READING": "the connection ended within the handshake",
+}
+
 
 class SendFailed(Exception):
     """There is no answer; the text says why."""
@@ -49,13 +55,23 @@ def dial_problem(error: OSError, host: str, port: int) -> str:
         return f"dial tcp {address}: connect: no route to host"
     if error.errno == errno.ENETUNREACH:
         return f"dial tcp {address}: connect: network is unreachable"
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return certificate_problem(error)
     if isinstance(error, ssl.SSLError):
-        return f"tls: {error.reason or 'handshake failed'}"
+        return tls_problem(error)
     if isinstance(error, socket.gaierror):
         return f"dial tcp: lookup {host}: no such host"
     return f"dial tcp {address}: {error}"
+
+
+def tls_problem(error: ssl.SSLError) -> str:
+    """Why there is no connection with TLS, without the line of C that the error names."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return certificate_problem(error)
+    reason = error.reason or "HANDSHAKE_FAILED"
+    if reason in _TLS_REASONS:
+        return f"tls: {_TLS_REASONS[reason]}"
+    sender, alert, said = reason.partition("_ALERT_")
+    words = (said if alert else sender).lower().replace("_", " ")
+    return f"remote error: tls: {words}" if alert else f"tls: {words}"
 
 
 def certificate_problem(cause: Exception) -> str:

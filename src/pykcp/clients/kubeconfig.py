@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from pykcp.clients.credential_files import CredentialError, read
+from pykcp.clients.errors import tls_problem
 from pykcp.types import Object
 from pykcp.wire.tls_trust import verifying_context
 
@@ -187,7 +188,8 @@ def make_context(endpoint: KubeconfigServer) -> ssl.SSLContext:
             context.verify_mode = ssl.CERT_NONE
         _load_pair(context, endpoint)
     except (ssl.SSLError, UnicodeDecodeError, OSError) as error:
-        raise CredentialError(f"TLS of {endpoint.url}: {error}") from error
+        reason = tls_problem(error) if isinstance(error, ssl.SSLError) else error
+        raise CredentialError(f"TLS of {endpoint.url}: {reason}") from error
     return context
 
 

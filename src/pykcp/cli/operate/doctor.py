@@ -216,8 +216,10 @@ def _get(endpoint: KubeconfigServer, target: str) -> tuple[int, str, bytes]:
 
 
 def _text(error: OSError) -> str:
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return f"certificate verify failed: {error.verify_message}"
+    from pykcp.clients.errors import tls_problem
+
+    if isinstance(error, ssl.SSLError):
+        return tls_problem(error)
     return error.strerror or str(error)
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol, cast
 
-from pykcp.clients.errors import LostConnection, SendFailed, dial_problem
+from pykcp.clients.errors import LostConnection, SendFailed, dial_problem, tls_problem
 from pykcp.clients.http.interface import ClientSession, Server
 from pykcp.clients.http.trust import HTTP2, Protocols
 from pykcp.wire.settings import ClientSettings
@@ -301,7 +301,7 @@ class ClientConnection(asyncio.Protocol):
 
 def _failure(error: Exception | None) -> SendFailed:
     if isinstance(error, ssl.SSLError):
-        return LostConnection(f"remote error: tls: {error.reason or error}")
+        return LostConnection(tls_problem(error))
     if error is not None:
         return LostConnection("read: connection reset by peer")
     return LostConnection("EOF")

@@ -202,6 +202,10 @@ class RestClient:
         if isinstance(error, ssl.SSLCertVerificationError):
             words = _UNTRUSTED.get(error.verify_code, error.verify_message)
             return f"tls: failed to verify certificate: x509: {words}"
+        if isinstance(error, ssl.SSLError):
+            from pykcp.clients.errors import tls_problem
+
+            return tls_problem(error)
         if isinstance(error, socket.gaierror):
             return f"dial tcp: lookup {host}: no such host"
         if isinstance(error, ConnectionRefusedError):

@@ -57,6 +57,8 @@ def _load(load: object) -> None:
     try:
         load()
     except ssl.SSLError as error:
+        from pykcp.clients.errors import tls_problem
+
         raise PluginError(
-            f"unable to load root certificates or client certificate: {error}"
+            f"unable to load root certificates or client certificate: {tls_problem(error)}"
         ) from None
