@@ -12,53 +12,19 @@ import pytest
 from tests.docs.test_pages import blocks, environ
 
 from pykcp.client.sync import connect
+from pykcp.testing.apis import EXPORTS, RESOURCE, make
+from pykcp.testing.exports import schema
 from pykcp.testing.server import ServerProcess, server
 
 PAGE = "guides/python.md"
-_PROVIDER = {
-    "apiVersion": "apis.kcp.io/v1alpha1",
-    "kind": "APIResourceSchema",
-    "metadata": {"name": "v1.widgets.example.org"},
-    "spec": {
-        "group": "example.org",
-        "scope": "Namespaced",
-        "names": {
-            "plural": "widgets",
-            "singular": "widget",
-            "kind": "Widget",
-            "listKind": "WidgetList",
-        },
-        "versions": [
-            {
-                "name": "v1",
-                "served": True,
-                "storage": True,
-                "subresources": {"status": {}},
-                "schema": {
-                    "type": "object",
-                    "properties": {
-                        "status": {"type": "object", "properties": {"phase": {"type": "string"}}}
-                    },
-                },
-            }
-        ],
-    },
+_SCHEMA = schema("widgets", "example.org", "v1")
+_RESOURCE = {
+    **RESOURCE,
+    "group": "example.org",
+    "name": "widgets",
+    "schema": "v1.widgets.example.org",
 }
-_EXPORT = {
-    "apiVersion": "apis.kcp.io/v1alpha2",
-    "kind": "APIExport",
-    "metadata": {"name": "widgets"},
-    "spec": {
-        "resources": [
-            {
-                "group": "example.org",
-                "name": "widgets",
-                "schema": "v1.widgets.example.org",
-                "storage": {"crd": {}},
-            }
-        ]
-    },
-}
+_EXPORT = make(EXPORTS, "widgets", {"resources": [_RESOURCE]})
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +89,7 @@ def test_an_informer(process: ServerProcess, tmp_path: pathlib.Path) -> None:
 def test_a_provider(process: ServerProcess, tmp_path: pathlib.Path) -> None:
     with connect(str(process.kubeconfig)) as kcp:
         provider = kcp.workspace("root").create("provider")
-        provider.apply(_PROVIDER)
+        provider.apply(_SCHEMA)
         provider.apply(_EXPORT)
         code = f"import asyncio\n{example('provider.reconciler')}\n\nasyncio.run(main())\n"
         program = started(code, process, tmp_path)

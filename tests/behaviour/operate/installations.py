@@ -198,13 +198,13 @@ def resume(pid: int) -> None:
     os.kill(pid, signal.SIGCONT)
 
 
-class Load:
-    """Reads a path in a thread, with new connections now and then."""
+class ClientThread:
+    """A client that does one thing after the other in a thread, while something else happens."""
 
-    def __init__(self, connect: Callable[[], TestClient], path: str) -> None:
-        self._connect, self._path = connect, path
+    def __init__(self, connect: Callable[[], TestClient]) -> None:
+        self._connect = connect
         self.count = 0
-        self.failures: list[str] = []
+        """What was done."""
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run)
 
@@ -219,22 +219,39 @@ class Load:
     def _run(self) -> None:
         client = self._connect()
         while not self._stop.is_set():
-            try:
-                reply = client.get(self._path)
-                if reply.status != 200:
-                    self.failures.append(repr(reply))
-                self.count += 1
-                if self.count % 10 == 0:
-                    client.close()
-                    client = self._connect()
-            except OSError as error:
-                self.failures.append(repr(error))
+            client = self.step(client)
         client.close()
 
+    def step(self, client: TestClient) -> TestClient:
+        """Do one thing; the client for the next one."""
+        raise NotImplementedError
+
     def more(self, number: int) -> None:
-        """Until so many more requests were sent."""
+        """Until so many more were done."""
         wanted = self.count + number
         eventually(lambda: self.count > wanted, 120)
+
+
+class Load(ClientThread):
+    """Reads a path, with new connections now and then."""
+
+    def __init__(self, connect: Callable[[], TestClient], path: str) -> None:
+        super().__init__(connect)
+        self._path = path
+        self.failures: list[str] = []
+
+    def step(self, client: TestClient) -> TestClient:
+        try:
+            reply = client.get(self._path)
+            if reply.status != 200:
+                self.failures.append(repr(reply))
+            self.count += 1
+            if self.count % 10 == 0:
+                client.close()
+                return self._connect()
+        except OSError as error:
+            self.failures.append(repr(error))
+        return client
 
 
 def bound_gears(admin: TestClient, provider: str, consumer: str, where: str) -> str:

@@ -3,51 +3,36 @@
 from __future__ import annotations
 
 import pathlib
-import threading
 import time
-from typing import Self
 
 import pytest
 import yaml
 
-from pykcp.testing.client import TestClient, eventually
+from pykcp.testing.client import TestClient
 
-from .installations import HostInstallation, install_version, installation, variant
+from .installations import ClientThread, HostInstallation, install_version, installation, variant
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 _LONGEST_SECONDS = 60.0
 """So long a client repeats a request."""
 
 
-class Writer:
+class Writer(ClientThread):
     """Creates objects, one after the other, and repeats what failed, as clients do."""
 
     def __init__(self, kcp: HostInstallation, cluster: str) -> None:
-        self._kcp, self.path = kcp, f"/clusters/{cluster}{CONFIG_MAPS}"
+        super().__init__(kcp.client)
+        self.path = f"/clusters/{cluster}{CONFIG_MAPS}"
         self.done: list[str] = []
         """Names that were acknowledged."""
         self.repeated = 0
         self.lost: list[str] = []
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run)
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        client, number = self._kcp.client(), 0
-        while not self._stop.is_set():
-            name, number = f"c{number}", number + 1
-            if self._create(client, name):
-                self.done.append(name)
-            else:
-                self.lost.append(name)
-        client.close()
+    def step(self, client: TestClient) -> TestClient:
+        name = f"c{self.count}"
+        (self.done if self._create(client, name) else self.lost).append(name)
+        self.count += 1
+        return client
 
     def _create(self, client: TestClient, name: str) -> bool:
         body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}
@@ -63,10 +48,6 @@ class Writer:
             self.repeated += 1
             time.sleep(0.1)
         return False
-
-    def more(self, number: int) -> None:
-        wanted = len(self.done) + number
-        eventually(lambda: len(self.done) >= wanted, 120)
 
 
 @pytest.mark.slow
