@@ -27,6 +27,8 @@ _SHARED_FILES = {
     "io.k8s.apimachinery.pkg.version": "kube/version",
     "io.k8s.api.autoscaling.v1": "kube/autoscaling_v1",
     "io.k8s.api.authentication.v1": "kube/authentication_v1",
+    "io.k8s.api.core.v1": "kube/core_v1",
+    "io.k8s.api.policy.v1": "kube/policy_v1",
 }
 
 

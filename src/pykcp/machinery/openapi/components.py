@@ -83,6 +83,14 @@ def _collect(schema: Schema, found: list[Schema], *, root: bool = False) -> None
 _SHARED_KINDS = ("Status", "APIGroup", "APIGroupList", "APIResourceList", "APIVersions")
 
 
+_SUBRESOURCE_KINDS = (
+    ("", "Binding"),
+    ("authentication.k8s.io", "TokenRequest"),
+    ("autoscaling", "Scale"),
+    ("policy", "Eviction"),
+)
+
+
 def _shared_kinds(definitions: Sequence[ResourceDefinition]) -> dict[str, list[Object]]:
     """Kinds that belong to the core group, and the two that belong to every group."""
     kinds: dict[str, list[Object]] = {
@@ -92,10 +100,7 @@ def _shared_kinds(definitions: Sequence[ResourceDefinition]) -> dict[str, list[O
     for name in (DELETE_OPTIONS, WATCH_EVENT):
         kind = name.rpartition(".")[2]
         kinds[name] = [{"group": g, "version": v, "kind": kind} for g, v in versions]
-    kinds["io.k8s.api.autoscaling.v1.Scale"] = [
-        {"group": "autoscaling", "version": "v1", "kind": "Scale"}
-    ]
-    kinds["io.k8s.api.authentication.v1.TokenRequest"] = [
-        {"group": "authentication.k8s.io", "version": "v1", "kind": "TokenRequest"}
-    ]
+    for group, kind in _SUBRESOURCE_KINDS:
+        name = (group or "core").removesuffix(".k8s.io")
+        kinds[f"io.k8s.api.{name}.v1.{kind}"] = [{"group": group, "version": "v1", "kind": kind}]
     return kinds

@@ -8,7 +8,7 @@ from built-in kinds: no watch paths, fewer media types, other parameters.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pykcp.machinery.schema.definition import ResourceDefinition, Subresource
 from pykcp.types import Object
@@ -91,9 +91,53 @@ _PARAMETERS = {
         ),
         Parameter("orphanDependents", "boolean", "Deprecated: use propagationPolicy."),
         Parameter("propagationPolicy", "string", "Orphan, Background or Foreground."),
+        Parameter("command", "string", "The program to run, and its arguments."),
+        Parameter("container", "string", "Name of the container; the only one if not given."),
+        Parameter("stdin", "boolean", "Whether standard input is sent."),
+        Parameter("stdout", "boolean", "Whether standard output is received."),
+        Parameter("stderr", "boolean", "Whether standard error is received."),
+        Parameter("tty", "boolean", "Whether there is a terminal."),
+        Parameter("ports", "integer", "Ports to forward."),
+        Parameter("path", "string", "Path of the URL to use."),
+        Parameter("follow", "boolean", "Whether the log goes on as it is written."),
+        Parameter(
+            "insecureSkipTLSVerifyBackend",
+            "boolean",
+            "Whether the serving certificate of the node's agent is not verified.",
+        ),
+        Parameter("limitBytes", "integer", "At most so many bytes of the log."),
+        Parameter("previous", "boolean", "The log of the container that ran before."),
+        Parameter("sinceSeconds", "integer", "Only what is younger than so many seconds."),
+        Parameter("stream", "string", "All, Stdout or Stderr."),
+        Parameter("tailLines", "integer", "Only so many lines from the end."),
+        Parameter("timestamps", "boolean", "Whether each line begins with its time."),
     )
 }
 
+_STREAMS = ("container", "stderr", "stdin", "stdout", "tty")
+_CONNECTED = {
+    "NodeProxyOptions": ("path",),
+    "PodAttachOptions": _STREAMS,
+    "PodExecOptions": ("command", *_STREAMS),
+    "PodPortForwardOptions": ("ports",),
+    "PodProxyOptions": ("path",),
+    "ServiceProxyOptions": ("path",),
+}
+"""Kinds whose fields are parameters of a connection."""
+_CONNECT_METHODS = {
+    "create": "post", "delete": "delete", "get": "get", "patch": "patch", "update": "put",
+}  # fmt: skip
+_LOG = (
+    "container",
+    "follow",
+    "insecureSkipTLSVerifyBackend",
+    "limitBytes",
+    "previous",
+    "sinceSeconds",
+    "stream",
+    "tailLines",
+    "timestamps",
+)
 _LIST = (
     "allowWatchBookmarks",
     "continue",
@@ -303,6 +347,12 @@ class _Builder:
 
     def _subresource(self, path: str, subresource: Subresource) -> Iterator[Operation]:
         title = subresource.name.capitalize()
+        if subresource.kind in _CONNECTED:
+            yield from self._connections(path, title, subresource)
+            return
+        if subresource.name == "log":
+            yield self._log(path, title)
+            return
         component, gvk = self._subresource_type(subresource)
         makers = {
             "get": self._read,
@@ -317,16 +367,47 @@ class _Builder:
     def _subresource_type(self, subresource: Subresource) -> tuple[str, Object]:
         if subresource.kind == self.kind:
             return self.component, self.gvk
-        gvk = {
-            "group": subresource.group,
-            "version": subresource.version,
-            "kind": subresource.kind,
-        }
+        gvk = self._gvk_of(subresource)
         if subresource.kind == "Scale":
             # upstream names the custom resource itself here
             return SCALE, gvk if self.definition.native else self.gvk
-        group = subresource.group.removesuffix(".k8s.io")
-        return f"io.k8s.api.{group}.{subresource.version}.{subresource.kind}", gvk
+        group = str(gvk["group"] or "core").removesuffix(".k8s.io")
+        return f"io.k8s.api.{group}.{gvk['version']}.{subresource.kind}", gvk
+
+    def _gvk_of(self, subresource: Subresource) -> Object:
+        is_own = not subresource.version
+        return {
+            "group": self.definition.group if is_own else subresource.group,
+            "version": self.version if is_own else subresource.version,
+            "kind": subresource.kind,
+        }
+
+    def _connections(self, path: str, title: str, subresource: Subresource) -> Iterator[Operation]:
+        """Streams to where an object runs: nothing is read or written as an object."""
+        for verb, method in _CONNECT_METHODS.items():
+            if verb in subresource.verbs:
+                made = self._operation(
+                    path,
+                    method,
+                    "connect",
+                    f"{method.capitalize()}{self._noun(title)}",
+                    f"Connect to {self._of(title)}.",
+                    {200: ""},
+                    "connect",
+                    _CONNECTED[subresource.kind],
+                    consumes=ANYTHING,
+                    gvk=self._gvk_of(subresource),
+                )
+                names = tuple(name for name in made.parameter_names if name != "pretty")
+                yield replace(made, produces=ANYTHING, parameter_names=names)
+
+    def _log(self, path: str, title: str) -> Operation:
+        made = self._read(path, title, "", self.gvk)
+        return replace(
+            made,
+            parameter_names=("pretty", "namespace", "name", *_LOG),
+            produces=("text/plain", *made.produces),
+        )
 
     def _noun(self, title: str) -> str:
         return f"{self.scope}{self.kind}{title}"

@@ -66,6 +66,14 @@ def _definition(ref: DefinitionRef) -> ResourceDefinition:
     key = (hashlib.blake2b(ref.source, digest_size=16).digest(), ref.verbs)
     found = _definitions.get(key)
     if found is None:
-        made = definition_from_crd(orjson.loads(ref.source), _schemas)
+        made = _completed(definition_from_crd(orjson.loads(ref.source), _schemas))
         found = _definitions.put(key, replace(made, verbs=ref.verbs, fingerprint=key[0].hex()))
     return found
+
+
+def _completed(definition: ResourceDefinition) -> ResourceDefinition:
+    if not definition.is_kubernetes:
+        return definition
+    from pykcp.apis.kube.workloads.definition import completed
+
+    return completed(definition)
