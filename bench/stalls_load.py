@@ -205,6 +205,37 @@ def _watches(count: int, per_connection: int = 250) -> Script:
     return script
 
 
+def _watches_of_the_past(count: int) -> Script:
+    """Each begins before 200 changes of 1 MB, which are read from the disk."""
+
+    async def script(a: Attacker) -> AsyncIterator[None]:
+        path = f"{a.configmaps}/changing"
+        made = await a.setup("POST", a.configmaps, {"metadata": {"name": "changing"}})
+        version = made["metadata"]["resourceVersion"]
+        for n in range(200):
+            await a.setup(
+                "PUT", path, {"metadata": {"name": "changing"}, "data": {"n": f"{n:x<1000000}"}}
+            )
+        opened = [await a.target().connect() for _ in range(8)]
+        yield
+        watch = f"{a.room.prefix}{a.configmaps}?watch=1&timeoutSeconds=8&resourceVersion={version}"
+
+        async def follow(connection: Connection) -> None:
+            try:
+                reply = await connection.request("GET", watch, on_data=lambda _: None)
+                a.note(str(reply.status))
+            except ConnectionError:
+                a.note("reset")
+
+        async with asyncio.timeout(10):
+            await asyncio.gather(
+                *(follow(c) for c in opened for _ in range(count // len(opened))),
+                return_exceptions=True,
+            )
+
+    return script
+
+
 def _delete_collection(count: int, accept: str = "application/json") -> Script:
     async def script(a: Attacker) -> AsyncIterator[None]:
         await fill(a, a.room, count, size=100)
@@ -300,6 +331,7 @@ _add("selectors that match nothing in 10,000", many(_list_selected, objects=10_0
 _add("discovery and OpenAPI in a loop, 64 streams", many(_openapi))
 _add("lists of 10,000 as Table", _table())
 _add("10,000 watches", _watches(10_000))
+_add("64 watches from before 200 changes of 1 MB", _watches_of_the_past(64))
 _add("deletion of 10,000 objects at once", _delete_collection(10_000))
 _add("deletion of 10,000 objects, as Table", _delete_collection(10_000, _TABLE))
 _add("deletion of 10,000 objects, as YAML", _delete_collection(10_000, "application/yaml"))

@@ -103,7 +103,7 @@ class TestRevisions:
         (after,) = await store.write([put("a/r/c//y", "2")])
         assert after > target
         assert after < 1 << 53
-        page = await store.history("", before, after, 10)
+        page = (await store.history("", before, after, 10)).events
         assert [event.revision for event in page] == [after]
 
     async def test_rows_of_before_are_compared_as_ever(self, store: EtcdStore) -> None:
@@ -286,7 +286,7 @@ class TestAdoption:
         await store.adopt("one", last)
         revisions = [(await one)[0] for one in writes]
         assert len(set(revisions)) == 40
-        events = await store.history("", store.compacted, store.revision, 1000)
+        events = (await store.history("", store.compacted, store.revision, 1000)).events
         assert [e.revision for e in events] == sorted({e.revision for e in events})
 
 
@@ -320,7 +320,7 @@ class TestHold:
             last = await store.hold("one")
             await other.write([put("a/r/two//x", "others go on")])
             await store.barrier()
-            assert not await store.history("a/r/one/", last, store.revision, 10)
+            assert not (await store.history("a/r/one/", last, store.revision, 10)).events
             has_written.clear()
             store.release("one")
             await has_written.wait()

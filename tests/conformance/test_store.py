@@ -492,7 +492,7 @@ class TestListing:
         final = sorted((await store.list(Query("/w/"))).values)
         for page in pages:
             state = dict.fromkeys(texts(page.values), b"")
-            for event in await store.history("/w/", page.revision, FOREVER, 10_000):
+            for event in (await store.history("/w/", page.revision, FOREVER, 10_000)).events:
                 assert texts([event.value])[0] not in state
                 state[texts([event.value])[0]] = event.value
             assert len(state) == len(final)
@@ -561,7 +561,7 @@ class TestEvents:
             (deleted, rendered("gone", deleted), "\x1f2\x1f", "\x1f2\x1f", False, True),
             (again, rendered("three", again), "\x1f3\x1f", "", True, False),
         ]
-        past = await store.history("", created - 1, FOREVER, 100)
+        past = (await store.history("", created - 1, FOREVER, 100)).events
         for events in (listener.events, past):
             assert [
                 (e.revision, e.value, e.terms, e.previous_terms, e.created, e.deleted)
@@ -628,7 +628,7 @@ class TestHistory:
         ]
 
         async def keys(prefix: str, after: int, until: int, limit: int) -> list[str]:
-            return [e.key for e in await store.history(prefix, after, until, limit)]
+            return [e.key for e in (await store.history(prefix, after, until, limit)).events]
 
         assert await keys("/a/", revisions[1], FOREVER, 100) == [f"/a/{n}" for n in (2, 4, 6, 8)]
         assert await keys("", revisions[3], revisions[6], 100) == ["/a/4", "/b/5", "/a/6"]
@@ -642,7 +642,7 @@ class TestHistory:
             await store.write([put(f"/{number}/{n}") for n in range(3)])
         seen: list[str] = []
         after = start
-        while events := await store.history("", after, FOREVER, 4):
+        while events := (await store.history("", after, FOREVER, 4)).events:
             seen += [event.key for event in events]
             after = events[-1].revision
             if len(events) < 4:
@@ -668,7 +668,7 @@ class TestCompaction:
             await store.history("", old, FOREVER, 10)
         assert (await store.list(Query("/a/", at=middle))).values == before
         assert (await store.list(Query("/a/"))).values == now
-        events = await store.history("", middle, FOREVER, 10)
+        events = (await store.history("", middle, FOREVER, 10)).events
         assert [(e.key, e.previous_terms) for e in events] == [("/a/00003", labels(3))]
 
     async def test_everything_compacted(self, store: Store) -> None:
@@ -679,10 +679,10 @@ class TestCompaction:
         page = await store.list(Query("/a/"))
         assert page.revision >= last
         assert texts(page.values) == ["/a/00000", "/a/00001"]
-        assert await store.history("", store.revision, FOREVER, 10) == []
+        assert (await store.history("", store.revision, FOREVER, 10)).events == []
         again = await write_one(store, put("/a/00002", expect=0))
         assert again > last
-        assert summary(await store.history("", store.compacted, FOREVER, 10)) == [
+        assert summary((await store.history("", store.compacted, FOREVER, 10)).events) == [
             ("/a/00002", "created")
         ]
 
@@ -694,7 +694,7 @@ class TestCompaction:
         await store.compact(between)
         assert texts((await store.list(Query("/a", at=between))).values) == []
         assert texts((await store.list(Query("/a", at=reborn))).values) == ["second"]
-        (event,) = await store.history("/a", between, FOREVER, 10)
+        (event,) = (await store.history("/a", between, FOREVER, 10)).events
         assert (event.created, event.previous_terms) == (True, "")
 
     async def test_repeats_and_the_impossible(self, store: Store) -> None:

@@ -204,7 +204,7 @@ class TestAdoption:
         await write(origin, put(f"a/r/{part}//x", "changed"), put(f"a/r/{part}//late", "new"))
         await write(origin, gone(f"a/r/{part}//y"))
         last = await origin.hold(part)
-        events = await origin.history("", base, last, 1000)
+        events = (await origin.history("", base, last, 1000)).events
         tail = [incoming_event(e) for e in events if f"/{part}/" in e.key]
         await destination.stage(part, tail, "complete")
         assert destination.staged(part) == "complete"
@@ -222,8 +222,8 @@ class TestAdoption:
             assert destination.get(key) == origin.get(key)
         assert destination.get("a/r/one//y") is None
         assert destination.lookup("moved") == ["a/r/one//late", "a/r/one//x", "b/r/one//z"]
-        wanted = await origin.history("a/r/one/", base, last, 100)
-        found = await destination.history("a/r/one/", base, last, 100)
+        wanted = (await origin.history("a/r/one/", base, last, 100)).events
+        found = (await destination.history("a/r/one/", base, last, 100)).events
         assert [(e.revision, e.key, e.value, e.created, e.deleted) for e in found] == [
             (e.revision, e.key, e.value, e.created, e.deleted) for e in wanted
         ]

@@ -5,7 +5,7 @@
         await rest()
 
 With `asyncio.sleep(0)` every such task would run a slice in each iteration of the loop, and a new
-request would wait for all of them.
+request would wait for all of them. `ShortSlices` says when a slice is over, for steps of any size.
 """
 
 from __future__ import annotations
@@ -13,6 +13,9 @@ from __future__ import annotations
 import asyncio
 import weakref
 from collections import deque
+from time import perf_counter
+
+SLICE_SECONDS = 0.002
 
 
 async def rest() -> None:
@@ -22,6 +25,29 @@ async def rest() -> None:
     if queue is None:
         queue = _of_loop[loop] = _Resting(loop)
     await queue.rest()
+
+
+class ShortSlices:
+    """Slices of two milliseconds, and a rest after each.
+
+    slices = ShortSlices()
+    for step in steps:
+        …
+        if slices.is_over():
+            await slices.rest()
+    """
+
+    __slots__ = ("_deadline",)
+
+    def __init__(self) -> None:
+        self._deadline = perf_counter() + SLICE_SECONDS
+
+    def is_over(self) -> bool:
+        return perf_counter() > self._deadline
+
+    async def rest(self) -> None:
+        await rest()
+        self._deadline = perf_counter() + SLICE_SECONDS
 
 
 class _Resting:

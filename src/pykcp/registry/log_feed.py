@@ -149,12 +149,11 @@ class LogFeed:
             if after >= self._until:
                 return
             try:
-                events = await store.history(prefix, after, self._until, _PAGE)
+                page = await store.history(prefix, after, self._until, _PAGE)
             except Compacted:
                 continue  # it was compacted meanwhile: what is gone is found by index
-            self.deliver(events)
-            done = events[-1].revision if len(events) >= _PAGE else self._until
-            self._after[prefix] = done
+            self.deliver(page.events)
+            self._after[prefix] = page.reached
             await asyncio.sleep(0)
 
 

@@ -113,6 +113,18 @@ class Event:
         """Encoded forms of this event, created by the first watcher that needs one."""
 
 
+class History(NamedTuple):
+    """A page of the past."""
+
+    events: Sequence[Event]
+    reached: int
+    """There are no others up to this revision."""
+
+
+HISTORY_BYTES = 2 * 1024 * 1024
+"""A page that is read from the disk ends with the value that exceeds this."""
+
+
 class Size(Protocol):
     """How full a store is."""
 
@@ -164,11 +176,10 @@ class StoreReader(Protocol):
         `prefixes`: batches without any key that begins with one of these may be left out.
         """
 
-    async def history(self, prefix: str, after: int, until: int, limit: int) -> Sequence[Event]:
+    async def history(self, prefix: str, after: int, until: int, limit: int) -> History:
         """Events with after < revision <= until, oldest first, at most `limit` matching ones.
 
-        An answer of fewer than `limit` means there are no more up to `until`.
-        Raises Compacted.
+        Fewer if they are large (`HISTORY_BYTES`). Raises Compacted.
         """
 
     async def barrier(self) -> None:

@@ -12,7 +12,7 @@ from pykcp.storage.changes import StoredChange, StoredRow
 from pykcp.storage.errors import Compacted, FutureRevision
 from pykcp.storage.group import ServerGroup
 from pykcp.storage.holds import Holds
-from pykcp.storage.interface import Entry, Event, Keys, Page, Query, Revisions
+from pykcp.storage.interface import Entry, Event, History, Keys, Page, Query, Revisions
 from pykcp.storage.keys import part_of, start_of_range
 from pykcp.storage.listeners import Listeners
 from pykcp.storage.moving import EXPORT_ROWS, Adoption, ExportedRow, ExportPage, IncomingRow
@@ -213,14 +213,15 @@ class MemoryStore:
     ) -> Callable[[], None]:
         return self._listeners.add(callback, prefixes)
 
-    async def history(self, prefix: str, after: int, until: int, limit: int) -> Sequence[Event]:
+    async def history(self, prefix: str, after: int, until: int, limit: int) -> History:
         if after < self.compacted:
             raise Compacted(after, self.compacted)
-        return [
+        events = [
             event
             for event in self._events
             if after < event.revision <= until and event.key.startswith(prefix)
         ][:limit]
+        return History(events, events[-1].revision if len(events) >= limit else until)
 
     async def barrier(self) -> None:
         pass

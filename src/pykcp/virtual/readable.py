@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import msgspec
 
-from pykcp.aio.resting import rest
+from pykcp.aio.resting import ShortSlices
 from pykcp.apis.catalog import ResourceDefinition
 from pykcp.auth.authz.attributes import ALLOW, Attributes, Decision
 from pykcp.auth.user import AUTHENTICATED, User
@@ -30,7 +30,6 @@ from pykcp.server.media.negotiation import JSON
 from pykcp.virtual.framework import DENIED, Parts, VirtualView, Visit, split_clusters
 from pykcp.virtual.tree_visibility import Inactive
 
-_PER_STEP = 100
 _CLUSTER = "kcp.io/cluster"
 
 
@@ -152,6 +151,7 @@ class ReadablePages:
 
     def __init__(self, pager: Pager, rights: ReadingRights) -> None:
         self._pager, self._rights = pager, rights
+        self._slices = ShortSlices()
 
     @property
     def is_done(self) -> bool:
@@ -161,14 +161,14 @@ class ReadablePages:
         listing = await self._pager.next()
         found: dict[str, bool] = {}
         kept = []
-        for number, value in enumerate(listing.values, 1):
+        for value in listing.values:
             cluster = _cluster_of(value)
             if cluster not in found:
                 found[cluster] = await self._rights.find_out(cluster)
             if found[cluster]:
                 kept.append(value)
-            if number % _PER_STEP == 0:
-                await rest()
+            if self._slices.is_over():
+                await self._slices.rest()
         return replace(listing, values=kept, remaining=None)  # how many remain is not disclosed
 
 
@@ -189,10 +189,13 @@ class ReadableSink(WaitingSink):
                 self._sink.write(line)
 
     async def _send(self, batch: list[bytes]) -> None:
+        slices = ShortSlices()
         for line in batch:
             cluster = _cluster_of_line(line)
             if cluster is None or await self._rights.find_out(cluster):
                 self._sink.write(line)
+            if slices.is_over():
+                await slices.rest()
 
 
 def _cluster_of_line(line: bytes) -> str | None:

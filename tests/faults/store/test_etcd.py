@@ -341,7 +341,7 @@ async def test_restart_goes_on_from_the_mirror(
     await store.start()
     assert await texts(store) == ["/b"]
     # What happened while it was down has a history here, and so has what was before.
-    events = await store.history("", first - 1, FOREVER, 100)
+    events = (await store.history("", first - 1, FOREVER, 100)).events
     assert [(e.key, e.created, e.deleted) for e in events] == [
         ("/a", True, False), ("/b", True, False), ("/a", False, True),
     ]  # fmt: skip
@@ -415,7 +415,9 @@ async def test_etcd_has_forgotten_what_was_missed(
         with pytest.raises(Compacted):
             await store.history("", stale, FOREVER, 10)
     (revision,) = await store.write([put("/more")])
-    assert [e.revision for e in await store.history("", store.compacted, FOREVER, 9)] == [revision]
+    assert [e.revision for e in (await store.history("", store.compacted, FOREVER, 9)).events] == [
+        revision
+    ]
 
 
 async def test_compaction_reaches_etcd(etcd: EtcdProcess, opened: Opened) -> None:

@@ -101,7 +101,7 @@ class Record:
         old = await store.list(Query("/own/", at=max(store.compacted, 1)))
         alive = {key_of(value) for value in old.values}
         revisions = []
-        for event in await store.history("/own/", store.compacted, FOREVER, 1_000_000):
+        for event in (await store.history("/own/", store.compacted, FOREVER, 1_000_000)).events:
             revisions.append(event.revision)
             assert event.created or event.deleted
             if event.created:

@@ -145,7 +145,7 @@ async def test_history_of_an_adopted_part_is_complete_since_its_copy(pair: Pair)
     refresh(pair.follower)
     prefix = f"{MAPS}{PART}/"
     assert pair.follower.complete_since(prefix) == base
-    events = await pair.follower.history(prefix, base, pair.follower.revision, 100)
+    events = (await pair.follower.history(prefix, base, pair.follower.revision, 100)).events
     assert [event.deleted for event in events] == [False, False, False, True]
 
 

@@ -9,9 +9,10 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
+from pykcp.aio import resting
 from pykcp.aio.costs import set_payer
 from pykcp.storage.errors import Compacted, RevisionMismatch, StoreFull
-from pykcp.storage.interface import Condition, Event, Query, Value
+from pykcp.storage.interface import HISTORY_BYTES, Condition, Event, Query, Value
 from pykcp.storage.operations import DeleteKey, PutKey
 from pykcp.storage.sqlite import SQLiteSettings, SQLiteStore, scans, sweeps
 from pykcp.storage.sqlite.commits import CommitBatch
@@ -288,21 +289,36 @@ class TestReading:
         for prefix in ("", "/1/", "/none"):
             found: list[Event] = []
             after = 0
-            while page := await small.history(prefix, after, FOREVER, 37):
+            while page := (await small.history(prefix, after, FOREVER, 37)).events:
                 found += page
                 after = page[-1].revision
             expected = [event for event in events if event.key.startswith(prefix)]
             assert [described(event) for event in found] == [described(e) for e in expected]
 
+    async def test_pages_of_large_events_are_short(self, stores: Stores) -> None:
+        small = await stores.open(recent_bytes=20_000)
+        large = b"x" * 1_000_000
+        written: list[int] = []
+        for number in range(7):
+            written += await small.write([put(f"/{number}", body=large)])
+        seen: list[int] = []
+        after = 0
+        while after < small.revision:
+            page = await small.history("", after, small.revision, 100)
+            assert sum(len(event.value) for event in page.events) < 2 * HISTORY_BYTES
+            seen += [event.revision for event in page.events]
+            after = page.reached
+        assert seen == written
+
     async def test_restart(self, stores: Stores) -> None:
         store = await stores.open()
         await fill(store, 50)
-        events = await store.history("", 0, FOREVER, 1000)
+        events = (await store.history("", 0, FOREVER, 1000)).events
         before = await store.list(Query("/"))
         store = await stores.open()
         assert store.revision == before.revision
         assert (await store.list(Query("/"))).values == before.values
-        again = await store.history("", 0, FOREVER, 1000)
+        again = (await store.history("", 0, FOREVER, 1000)).events
         assert [described(event) for event in again] == [described(event) for event in events]
 
     async def test_restart_with_ten_thousand_objects_is_quick(self, stores: Stores) -> None:
@@ -356,7 +372,7 @@ class TestReading:
         self, stores: Stores, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(scans, "FETCH_SECONDS", -1.0)
-        monkeypatch.setattr(scans, "SLICE_SECONDS", 0.0)
+        monkeypatch.setattr(resting, "SLICE_SECONDS", 0.0)
         store = await stores.open()
         await fill(store, 5_000)
         turns = 0

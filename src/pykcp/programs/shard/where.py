@@ -229,10 +229,10 @@ class WhereService:
             after = since
             while True:
                 page = await self._store.history(prefix, after, until, _PAGE)
-                found += page
-                if len(page) < _PAGE:
+                found += page.events
+                if page.reached >= until:
                     break
-                after = page[-1].revision
+                after = page.reached
         return found
 
     def _pass_on(self, stream: Stream, events: Sequence[Event]) -> None:

@@ -108,12 +108,11 @@ class OutgoingMoves:
 
     async def _changes(self, cluster: str, after: int, until: int) -> RowPage:
         try:
-            events = await self._store.history("", after, until, _EVENTS)
+            page = await self._store.history("", after, until, _EVENTS)
         except Compacted as error:
             raise Expired(str(error)) from error
-        is_behind = len(events) >= _EVENTS
-        reached = events[-1].revision if is_behind else until
-        return RowPage(rows_of_events(events, cluster), reached, is_behind=is_behind)
+        rows = rows_of_events(page.events, cluster)
+        return RowPage(rows, page.reached, is_behind=page.reached < until)
 
     async def hold(self, cluster: str, after: int) -> RowPage:
         """Let writes to a cluster wait, and return the last changes.

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import orjson
 
-from pykcp.aio.resting import rest
+from pykcp.aio.resting import ShortSlices
 from pykcp.machinery.status import Expired, StatusError
 from pykcp.registry.context import RequestContext
 from pykcp.registry.errors import translate
@@ -24,7 +23,7 @@ from pykcp.registry.watch.converting import ConvertingSink, RawEncoder
 from pykcp.registry.watch.selection import EVERYTHING, Selection
 from pykcp.registry.watch.watchers import EventEncoder, Sink, Watcher, WatchGroup, departed
 from pykcp.storage.errors import Compacted, StoreError
-from pykcp.storage.interface import Event, Store
+from pykcp.storage.interface import Event, History, Store
 from pykcp.types import Object
 
 _PAGE = 500
@@ -117,11 +116,11 @@ async def watch(
     matches = options.selection.matcher()
     group = WatchGroup(prefix, key, matches, events)
     try:
-        oldest = store.complete_since(prefix)
+        slices, oldest = ShortSlices(), store.complete_since(prefix)
         if since < oldest and not options.sends_initial:
             raise Compacted(since, oldest)
         while watcher.since < store.revision and not sink.closed:
-            await _catch_up(resource, group, watcher)
+            await _catch_up(resource, group, watcher, slices)
     except StoreError as error:
         status = translate(error)
         if isinstance(status, Expired):
@@ -149,15 +148,17 @@ def _scope(
     return prefix, selection.key
 
 
-async def _catch_up(resource: Resource, group: WatchGroup, watcher: Watcher) -> None:
+async def _catch_up(
+    resource: Resource, group: WatchGroup, watcher: Watcher, slices: ShortSlices
+) -> None:
     """One page of what happened since; the caller goes on until there is nothing left."""
     store = resource.services.store
     until = store.revision
     events, reached = await _history(store, group.prefix, watcher.since, until)
     is_exact = not group.prefix.endswith(PREFIX_ENDS)
-    for index, event in enumerate(events, 1):
-        if index % _PER_STEP == 0:
-            await rest()
+    for event in events:
+        if slices.is_over():
+            await slices.rest()
         if is_exact and event.key != group.prefix:
             continue
         kind = group.kind_of(event)
@@ -170,17 +171,15 @@ async def _catch_up(resource: Resource, group: WatchGroup, watcher: Watcher) -> 
         await _drain(watcher.sink)
 
 
-async def _history(
-    store: Store, prefix: str, after: int, until: int
-) -> tuple[Sequence[Event], int]:
+async def _history(store: Store, prefix: str, after: int, until: int) -> History:
     """Some of what happened below a prefix, and up to which revision that is all."""
     ranges = all_identities_ranges(prefix) if prefix.endswith(ALL_IDENTITIES) else (prefix,)
     found = [await store.history(each, after, until, _PAGE) for each in ranges]
-    reached = min((f[-1].revision for f in found if len(f) >= _PAGE), default=until)
     if len(found) == 1:
-        return found[0], reached
-    events = [event for each in found for event in each if event.revision <= reached]
-    return sorted(events, key=lambda event: event.revision), reached
+        return found[0]
+    reached = min(each.reached for each in found)
+    events = [event for each in found for event in each.events if event.revision <= reached]
+    return History(sorted(events, key=lambda event: event.revision), reached)
 
 
 _DRAIN_ABOVE = 256 * 1024
@@ -202,17 +201,17 @@ async def _send_initial(
 ) -> int:
     """The current state as ADDED events; returns the revision it stands for."""
     asked = ListOptions(options.selection, not_older_than=options.since)
-    pager = Pager(resource, ctx, namespace, asked, _PAGE_BYTES)
+    pager, slices = Pager(resource, ctx, namespace, asked, _PAGE_BYTES), ShortSlices()
     while True:
         listing = await pager.next()
-        for index, value in enumerate(listing.values, 1):
+        for value in listing.values:
             sink.write(encoder.initial("ADDED", value))
-            if index % _PER_STEP == 0:
-                await rest()
-                if sink.backlog > _DRAIN_ABOVE:
-                    await _drain(sink)
-                if sink.closed:
-                    return listing.revision
+            if slices.is_over():
+                await slices.rest()
+            if sink.backlog > _DRAIN_ABOVE:
+                await _drain(sink)
+            if sink.closed:
+                return listing.revision
         if pager.is_done:
             break
     if options.marks_initial_end:
@@ -221,5 +220,3 @@ async def _send_initial(
 
 
 _PAGE_BYTES = 256 * 1024
-_PER_STEP = 64
-"""Objects that are written at a go."""

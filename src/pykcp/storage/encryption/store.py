@@ -29,6 +29,7 @@ from pykcp.storage.interface import (
     SEALED_INDEX,
     Entry,
     Event,
+    History,
     Keys,
     Page,
     Query,
@@ -204,9 +205,9 @@ class EncryptedStore:
     def lookup(self, index: str, *, after: str = "", limit: int = 0) -> Keys:
         return self._lookup(index, after=after, limit=limit)
 
-    async def history(self, prefix: str, after: int, until: int, limit: int) -> Sequence[Event]:
-        events = await self._store.history(prefix, after, until, limit)
-        return await self._in_turns(events, self._open_events)
+    async def history(self, prefix: str, after: int, until: int, limit: int) -> History:
+        found = await self._store.history(prefix, after, until, limit)
+        return History(await self._in_turns(found.events, self._open_events), found.reached)
 
     def _open_events(self, events: Sequence[Event]) -> Iterable[Event]:
         return [self._opening.event(event) for event in events]

@@ -150,8 +150,7 @@ class FollowingStore(WithoutWrites, ReadingHalf):
         with self._translated():
             imports = None
             with scans.snapshot(connection):
-                found = (self.revision, target, "", scans.NO_END, _ROWS)
-                rows = connection.execute(scans.HISTORY, found).fetchall()
+                page = scans.some_events(connection, self.revision, target, _ROWS)
                 if self._progress.adoptions != self._adoptions:
                     imports = incoming.read_all(connection)
         if self.revision < self._progress.compacted:
@@ -162,11 +161,9 @@ class FollowingStore(WithoutWrites, ReadingHalf):
         if self._unannounced:
             self._announce_some()
             return False
-        is_all = len(rows) < _ROWS
-        events = [scans.event_of_row(*row) for row in rows]
-        reached = target if is_all else events[-1].revision
-        self._publish(reached, self._without_adopted(events) if self._imports else events)
-        return is_all
+        events = self._without_adopted(page.events) if self._imports else page.events
+        self._publish(page.reached, events)
+        return page.reached >= target
 
     # -- parts of other stores
 

@@ -8,10 +8,11 @@ import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 
+from pykcp.aio.resting import ShortSlices
 from pykcp.caching import BoundedCache
 from pykcp.storage.errors import Compacted, FutureRevision, StoreUnavailable
 from pykcp.storage.group import ServerGroup
-from pykcp.storage.interface import Entry, Event, Keys, Page, Query
+from pykcp.storage.interface import Entry, Event, History, Keys, Page, Query
 from pykcp.storage.listeners import Listeners
 from pykcp.storage.moving import EXPORT_BYTES, EXPORT_ROWS, ExportedRow, ExportPage
 from pykcp.storage.ring import RecentEvents
@@ -132,7 +133,7 @@ class ReadingHalf:
     ) -> Callable[[], None]:
         return self._listeners.add(callback, prefixes)
 
-    async def history(self, prefix: str, after: int, until: int, limit: int) -> Sequence[Event]:
+    async def history(self, prefix: str, after: int, until: int, limit: int) -> History:
         events: list[Event] = []
         while True:
             if after < self.compacted:
@@ -140,10 +141,13 @@ class ReadingHalf:
             page = self._recent.page(after, until, EVENTS_PER_TURN)
             if page is None:
                 missing = limit - len(events)
-                return events + await self._history_on_disk(prefix, after, until, missing)
+                more = await self._history_on_disk(prefix, after, until, missing)
+                return History([*events, *more.events], more.reached)
             events.extend(event for event in page if event.key.startswith(prefix))
-            if len(events) >= limit or len(page) < EVENTS_PER_TURN:
-                return events[:limit]
+            if len(events) >= limit:
+                return History(events[:limit], events[limit - 1].revision)
+            if len(page) < EVENTS_PER_TURN:
+                return History(events, until)
             after = page[-1].revision
             await asyncio.sleep(0)
 
@@ -168,7 +172,7 @@ class ReadingHalf:
         self, connection: sqlite3.Connection, part: str, after: str, at: int
     ) -> ExportPage:
         rows: list[ExportedRow] = []
-        size, slices = 0, scans.ScanSlices()
+        size, slices = 0, ShortSlices()
         with closing(scans.exported(connection, part, after, at)) as found:
             for row in found:
                 if row is not None:
@@ -190,7 +194,7 @@ class ReadingHalf:
         finally:
             self._readers.give(connection)
 
-    async def _history_on_disk(self, prefix: str, after: int, until: int, limit: int) -> Events:
+    async def _history_on_disk(self, prefix: str, after: int, until: int, limit: int) -> History:
         connection = await self._readers.take()
         try:
             with self._translated(), scans.snapshot(connection):

@@ -18,17 +18,16 @@ from operator import itemgetter
 from time import perf_counter
 from typing import Any
 
-from pykcp.aio.resting import rest
+from pykcp.aio.resting import SLICE_SECONDS, ShortSlices
 from pykcp.machinery.terms import matcher
 from pykcp.storage import terms
 from pykcp.storage.errors import StoreUnavailable
-from pykcp.storage.interface import Entry, Event, Query
+from pykcp.storage.interface import HISTORY_BYTES, Entry, Event, History, Query
 from pykcp.storage.keys import end_of_prefix, resource_of, start_of_range
 from pykcp.storage.moving import ExportedRow
 from pykcp.storage.sqlite.tables import CREATED, DELETED
 
-SLICE_SECONDS = 0.002
-FIRST_ROWS = 16
+FIRST_ROWS = 4
 ROWS_PER_FETCH = 256
 KEYS_PER_COUNT = 20_000
 ROWS_PER_HISTORY_STEP = 1_000
@@ -64,7 +63,7 @@ SKIP = "SELECT key FROM current WHERE key >= ? AND key < ? ORDER BY key LIMIT 1 
 HISTORY_STEP = (
     "SELECT max(seq) FROM (SELECT seq FROM log WHERE seq > ? AND seq <= ? ORDER BY seq LIMIT ?)"
 )
-HISTORY = (
+EVENTS = (
     "SELECT l.seq, l.key, l.value, l.terms, l.flags, p.terms"
     " FROM log l LEFT JOIN log p ON p.seq = l.prev"
     " WHERE l.seq > ? AND l.seq <= ? AND l.key >= ? AND l.key < ? ORDER BY l.seq LIMIT ?"
@@ -72,22 +71,6 @@ HISTORY = (
 
 NO_END = b""
 """In SQLite every text is smaller than every blob."""
-
-
-class ScanSlices:
-    """Gives the loop to others whenever a slice of time is used up."""
-
-    __slots__ = ("_deadline",)
-
-    def __init__(self) -> None:
-        self._deadline = perf_counter() + SLICE_SECONDS
-
-    def is_over(self) -> bool:
-        return perf_counter() > self._deadline
-
-    async def rest(self) -> None:
-        await rest()
-        self._deadline = perf_counter() + SLICE_SECONDS
 
 
 class Readers:
@@ -207,7 +190,7 @@ async def scan(
     values: list[bytes] = []
     last = ""
     room = query.max_bytes
-    slices = ScanSlices()
+    slices = ShortSlices()
     with closing(rows):
         for batch in rows:
             missing = wanted - len(values)
@@ -460,7 +443,7 @@ class ScanConnection(sqlite3.Connection):
 async def count(connection: sqlite3.Connection, query: Query, at: int | None) -> int:
     """How many keys are in a range; `at` as for `scan`."""
     total: int = 0
-    slices = ScanSlices()
+    slices = ShortSlices()
     with closing(
         counts(connection, query) if at is None else counts_at(connection, query, at)
     ) as parts:
@@ -488,22 +471,43 @@ def counts_at(connection: sqlite3.Connection, query: Query, at: int) -> Generato
 
 async def history(
     connection: sqlite3.Connection, prefix: str, after: int, until: int, limit: int
-) -> list[Event]:
+) -> History:
     """Events from the log, oldest first; looks at a bounded number of rows at a time."""
     end = end_of_prefix(prefix) or NO_END
     events: list[Event] = []
-    slices = ScanSlices()
-    while len(events) < limit:
+    size, slices = 0, ShortSlices()
+    while True:
         step = (after, until, ROWS_PER_HISTORY_STEP)
         (last,) = connection.execute(HISTORY_STEP, step).fetchone()
         if last is None:
-            break
-        rows = connection.execute(HISTORY, (after, last, prefix, end, limit - len(events)))
-        events.extend(event_of_row(*row) for row in rows)
+            return History(events, until)
+        asked = (after, last, prefix, end, limit - len(events))
+        with closing(connection.execute(EVENTS, asked)) as rows:
+            for row in rows:
+                event = event_of_row(*row)
+                events.append(event)
+                size += len(event.value)
+                if size > HISTORY_BYTES or len(events) >= limit:
+                    return History(events, event.revision)
+                if slices.is_over():
+                    await slices.rest()
         after = last
         if slices.is_over():
             await slices.rest()
-    return events
+
+
+def some_events(connection: sqlite3.Connection, after: int, until: int, limit: int) -> History:
+    """The same of all keys, without a pause."""
+    events: list[Event] = []
+    size = 0
+    with closing(connection.execute(EVENTS, (after, until, "", NO_END, limit))) as rows:
+        for row in rows:
+            event = event_of_row(*row)
+            events.append(event)
+            size += len(event.value)
+            if size > HISTORY_BYTES or len(events) >= limit:
+                return History(events, event.revision)
+    return History(events, until)
 
 
 def event_of_row(

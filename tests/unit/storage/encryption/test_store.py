@@ -97,7 +97,7 @@ async def test_a_round_trip_leaves_nothing_plain_below(
     assert page.values == [shown("plain-text", first)]
     (second,) = await store.write([put("one", "other-text", "\x1fl:team=loud\x1f", expect=first)])
     (third,) = await store.write([DeleteKey(SECRETS + "one", value("last-text"), second)])
-    events = await store.history(SECRETS, 0, FOREVER, 10)
+    events = (await store.history(SECRETS, 0, FOREVER, 10)).events
     assert [(e.value, e.terms, e.previous_terms) for e in events] == [
         (shown("plain-text", first), terms, ""),
         (shown("other-text", second), "\x1fl:team=loud\x1f", terms),
@@ -105,7 +105,7 @@ async def test_a_round_trip_leaves_nothing_plain_below(
     ]
     assert [e.value for e in heard] == [e.value for e in events]
     kind = next(iter(provider)).encode()
-    for event in await below.history("", 0, FOREVER, 10):
+    for event in (await below.history("", 0, FOREVER, 10)).events:
         assert event.value.startswith(b"k8s:enc:%b:v1:a:" % kind)
         everything = event.value + event.terms.encode() + event.previous_terms.encode()
         for word in (b"plain-text", b"other-text", b"last-text", b"hush", b"loud", b"Opaque"):
@@ -119,8 +119,8 @@ async def test_other_resources_pass_through_untouched(below: Store) -> None:
     assert store._opening.sealed_operations(operations) is operations
     await store.write(operations)
     assert store.get(other.key) == below.get(other.key)
-    (event,) = await store.history("core/configmaps/", 0, FOREVER, 10)
-    (same,) = await store.history("core/configmaps/", 0, FOREVER, 10)
+    (event,) = (await store.history("core/configmaps/", 0, FOREVER, 10)).events
+    (same,) = (await store.history("core/configmaps/", 0, FOREVER, 10)).events
     assert event.value == same.value
     assert b"open" in event.value
 
@@ -323,7 +323,7 @@ async def test_an_event_is_opened_once_for_all(below: Store) -> None:
     await store.write([put("x", "text")])
     assert first[0] is second[0]
     if isinstance(below, SQLiteStore):  # its history is the same recent events
-        assert (await store.history(SECRETS, 0, FOREVER, 1))[0] is first[0]
+        assert (await store.history(SECRETS, 0, FOREVER, 1)).events[0] is first[0]
 
 
 async def test_an_unreadable_event_ends_watches_instead_of_vanishing() -> None:
@@ -416,7 +416,7 @@ async def test_kms_lists_and_watches_wait_for_the_plugin(plugin: Any) -> None:
     assert not history.done()
     plugin.may_decrypt.set()
     assert len((await listing).values) == 1
-    assert len(await history) == 1
+    assert len((await history).events) == 1
     assert again.get(SECRETS + "x") is not None
     await again.stop()
 
