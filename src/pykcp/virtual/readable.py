@@ -6,6 +6,7 @@ not list is left out without a trace. It has the kinds of Kubernetes and kcp, to
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import msgspec
@@ -14,6 +15,7 @@ from pykcp.aio.resting import ShortSlices
 from pykcp.apis.catalog import ResourceDefinition
 from pykcp.auth.authz.attributes import ALLOW, Attributes, Decision
 from pykcp.auth.user import AUTHENTICATED, User
+from pykcp.caching import BoundedCache
 from pykcp.machinery.kcp import clusters
 from pykcp.machinery.status import MethodNotAllowed, NotAcceptable
 from pykcp.registry.resource import Resource
@@ -31,6 +33,8 @@ from pykcp.virtual.framework import DENIED, Parts, VirtualView, Visit, split_clu
 from pykcp.virtual.tree_visibility import Inactive
 
 _CLUSTER = "kcp.io/cluster"
+_MOST_KEPT = 4 * 1024 * 1024
+"""Octets of events that are remembered, with the logical clusters of their objects."""
 
 
 class _Metadata(msgspec.Struct):
@@ -71,6 +75,7 @@ class ReadableWorkspace:
 class ReadableView(VirtualView):
     def __init__(self, parts: Parts, inactive: Inactive) -> None:
         self._parts, self._inactive = parts, inactive
+        self._lines = ClusterLines()
 
     def find(self, call_cluster: str, group: str, version: str, plural: str) -> Resource | None:
         return self._parts.directory.find_system(group, version, plural)
@@ -104,7 +109,7 @@ class ReadableView(VirtualView):
             raise NotAcceptable([f"{JSON};stream=watch"])
         stream = call.exchange.start(200, JSON_HEADERS)
         call.stream = stream
-        sink = ReadableSink(stream, self._rights(call))
+        sink = ReadableSink(stream, self._rights(call), self._lines)
         encoder = JSONEncoder(call.resource)
         watcher = await follow(
             call.resource, call.context, call.info.namespace, options, sink, encoder
@@ -172,16 +177,41 @@ class ReadablePages:
         return replace(listing, values=kept, remaining=None)  # how many remain is not disclosed
 
 
+class ClusterLines:
+    """Lines of events, and the logical clusters of their objects.
+
+    The same bytes are written to many watchers, and are read once.
+    """
+
+    def __init__(self) -> None:
+        self._known: BoundedCache[bytes, _Lines] = BoundedCache(
+            "readable-events", _MOST_KEPT, cost=_octets
+        )
+
+    def of(self, data: bytes) -> _Lines:
+        known = self._known.get(data)
+        if known is None:
+            lines = data.splitlines(keepends=True)
+            known = self._known.put(data, [(line, _cluster_of_line(line)) for line in lines])
+        return known
+
+
+_Lines = Sequence[tuple[bytes, str | None]]
+
+
+def _octets(lines: _Lines) -> int:
+    return sum(len(line) for line, _ in lines)
+
+
 class ReadableSink(WaitingSink):
     """Leaves out what the user may not read; waits only if that has to be found out."""
 
-    def __init__(self, sink: Sink, rights: ReadingRights) -> None:
+    def __init__(self, sink: Sink, rights: ReadingRights, lines: ClusterLines) -> None:
         super().__init__(sink, "watch/readable")
-        self._rights = rights
+        self._rights, self._lines = rights, lines
 
     def write(self, data: bytes) -> None:
-        for line in data.splitlines(keepends=True):
-            cluster = _cluster_of_line(line)
+        for line, cluster in self._lines.of(data):
             allowed = cluster is None or self._rights.peek(cluster)
             if self._task is not None or allowed is None:
                 super().write(line)
@@ -190,10 +220,10 @@ class ReadableSink(WaitingSink):
 
     async def _send(self, batch: list[bytes]) -> None:
         slices = ShortSlices()
-        for line in batch:
-            cluster = _cluster_of_line(line)
-            if cluster is None or await self._rights.find_out(cluster):
-                self._sink.write(line)
+        for data in batch:
+            for line, cluster in self._lines.of(data):
+                if cluster is None or await self._rights.find_out(cluster):
+                    self._sink.write(line)
             if slices.is_over():
                 await slices.rest()
 

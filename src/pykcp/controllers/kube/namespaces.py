@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from pykcp.aio.resting import ShortSlices
 from pykcp.clients.interface import Change, Client, Lister, ShardFeed
 from pykcp.controllers.kube.namespace_conditions import (
     NAMED_FINALIZERS,
@@ -120,9 +121,11 @@ class Namespaces:
         return clusters.is_system(cluster) or self._lister.has(cluster, LOGICAL_CLUSTERS, "cluster")
 
     async def _terminate(self, key: ObjectKey, namespace: Object) -> float | None:
-        remains = RemainingObjects()
+        remains, slices = RemainingObjects(), ShortSlices()
         for kind in self._kinds.with_content(key.cluster):
             await self._delete_kind(key, kind, remains)
+            if slices.is_over():
+                await slices.rest()
         left = sum(remains.by_kind.values())
         self._waiting[key] = max(_GATHER, left * _GATHER_EACH)
         await self._report(key, namespace, remains)
@@ -196,9 +199,12 @@ class Namespaces:
             )
 
     async def _sweep(self, key: RemovedNamespace) -> None:
+        slices = ShortSlices()
         for kind in self._kinds.with_content(key.cluster):
             if errors := await self._delete_all(key, kind):
                 raise Requeue("; ".join(errors[:_SHOWN_ERRORS]))
+            if slices.is_over():
+                await slices.rest()
 
 
 def _spec_finalizers(namespace: Object) -> list[str]:
