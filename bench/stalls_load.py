@@ -5,8 +5,12 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import multiprocessing
+import socket
+import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from multiprocessing.synchronize import Event
 from typing import Any
 
 import floods
@@ -236,6 +240,35 @@ def _watches_of_the_past(count: int) -> Script:
     return script
 
 
+def _connections_ended(count: int, handshake: bool) -> Script:
+    """Connections that are all closed in the same moment, twice."""
+
+    def hold(host: str, port: int, context: ssl.SSLContext, ready: Event) -> None:
+        opened: list[socket.socket] = []
+        for _ in range(count):
+            each = socket.create_connection((host, port))
+            opened.append(context.wrap_socket(each, server_hostname=host) if handshake else each)
+        ready.set()
+        time.sleep(60)
+
+    async def script(a: Attacker) -> AsyncIterator[None]:
+        forked = multiprocessing.get_context("fork")
+        place = a.place
+        yield
+        for _ in range(2):
+            ready = forked.Event()
+            where = (place.host, place.port, place.client_context(), ready)
+            process = forked.Process(target=hold, args=where)
+            process.start()
+            await asyncio.to_thread(ready.wait, 30)
+            await asyncio.sleep(0.5)
+            process.kill()
+            a.note("closed")
+            await asyncio.sleep(1)
+
+    return script
+
+
 def _delete_collection(count: int, accept: str = "application/json") -> Script:
     async def script(a: Attacker) -> AsyncIterator[None]:
         await fill(a, a.room, count, size=100)
@@ -331,6 +364,8 @@ _add("selectors that match nothing in 10,000", many(_list_selected, objects=10_0
 _add("discovery and OpenAPI in a loop, 64 streams", many(_openapi))
 _add("lists of 10,000 as Table", _table())
 _add("10,000 watches", _watches(10_000))
+_add("1,900 connections closed at once", _connections_ended(1_900, handshake=True))
+_add("400 connections closed before a handshake", _connections_ended(400, handshake=False))
 _add("64 watches from before 200 changes of 1 MB", _watches_of_the_past(64))
 _add("deletion of 10,000 objects at once", _delete_collection(10_000))
 _add("deletion of 10,000 objects, as Table", _delete_collection(10_000, _TABLE))

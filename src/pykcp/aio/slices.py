@@ -16,13 +16,13 @@ from __future__ import annotations
 import asyncio
 from time import perf_counter
 
-from pykcp.aio.turns import heavy_turn
+from pykcp.aio.turns import heavy_turn, turns_of
 from pykcp.steps import Result, Steps
 
 SLICE = 0.005
 """Seconds of work after which others have their turn."""
 FREE = 0.001
-"""Seconds of work that never wait for a turn."""
+"""Seconds of work that need no turn."""
 
 
 class Slices:
@@ -45,8 +45,14 @@ class Slices:
 
 async def in_slices(steps: Steps[Result], tenant: str = "") -> Result:
     """The result of all steps; tenants whose work takes long take turns."""
+    turns = turns_of(asyncio.get_running_loop())
     try:
-        _advance(steps, FREE)
+        if turns.free_left > 0:
+            began = perf_counter()
+            try:
+                _advance(steps, min(FREE, turns.free_left))
+            finally:
+                turns.spend(perf_counter() - began)
         while True:
             async with heavy_turn(tenant):
                 _advance(steps, SLICE)

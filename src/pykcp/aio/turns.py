@@ -10,6 +10,9 @@ has several steps and would otherwise wait for a long one before each.
 Tenants take turns, however many steps one of them has.
 
 A step for which no other is waiting begins immediately.
+
+Steps of less than a millisecond need no turn, as long as they do not add up: `free_left` says for
+how long the loop may still be held in this iteration.
 """
 
 from __future__ import annotations
@@ -26,6 +29,8 @@ from pykcp.aio.round_robin import RoundRobin
 _PASSES = 8
 """How often the loop goes round between two steps: the hops of a small write without waiting."""
 _LONGEST_PAUSE = 0.05
+_FREE_TOGETHER = 0.005
+"""Seconds of steps without a turn, in one iteration of the loop."""
 
 Contended = Callable[[], bool]
 
@@ -54,10 +59,21 @@ class Turns:
         """A step runs, or the loop has its time for the others."""
         self.contended: Contended = _never
         """Whether others have requests in progress that need time on the loop."""
+        self.free_left = _FREE_TOGETHER
+        """Seconds of this iteration that short steps may take without a turn."""
 
     @property
     def waiting(self) -> int:
         return len(self._waiting)
+
+    def spend(self, seconds: float) -> None:
+        """A step without a turn took so long."""
+        if self.free_left == _FREE_TOGETHER:
+            asyncio.get_running_loop().call_soon(self._begin_iteration)
+        self.free_left -= seconds
+
+    def _begin_iteration(self) -> None:
+        self.free_left = _FREE_TOGETHER
 
     async def enter(self, tenant: str) -> bool:
         """Wait for a turn. False: this task has it already."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
+from pykcp.aio.resting import ShortSlices
 from pykcp.aio.slices import Slices
 from pykcp.apis.kcp_catalog import kind_id
 from pykcp.clients.interface import PAGE
@@ -124,8 +125,10 @@ async def metadata_pages(
 
 
 async def value_pages(store: Store, query: Query, size: int = PAGE) -> AsyncIterator[list[bytes]]:
-    """The values of a range that are there, some of them at a time."""
-    after, limit = "", min(_FIRST_PAGE, size)
+    """The values of a range that are there, some of them at a time; pages that are used without
+    waiting for anything do not follow each other without a pause.
+    """
+    after, limit, slices = "", min(_FIRST_PAGE, size), ShortSlices()
     while True:
         try:
             page = await store.list(replace(query, after=after, limit=limit))
@@ -135,6 +138,8 @@ async def value_pages(store: Store, query: Query, size: int = PAGE) -> AsyncIter
             yield page.values
         if not page.next_after:
             return
+        if slices.is_over():
+            await slices.rest()
         after = page.next_after
         is_short = sum(map(len, page.values)) < _PAGE_BYTES
         limit = min(2 * limit, size) if is_short else max(limit // 2, 1)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 import pytest
 
 from pykcp.aio import slices
-from pykcp.aio.slices import Slices, in_slices
+from pykcp.aio.slices import FREE, Slices, in_slices
 from pykcp.steps import Steps, at_once
 
 
@@ -54,6 +55,19 @@ async def test_short_work_does_not_wait(passes: Passes) -> None:
     assert await in_slices(count(3)) == 3
     passes.stop()
     assert passes.count == 1
+
+
+async def test_short_work_of_many_does_not_add_up(passes: Passes) -> None:
+    def pause() -> Steps[int]:
+        time.sleep(FREE / 2)
+        yield
+        return passes.count
+
+    passes.start()
+    seen = [await in_slices(pause()) for _ in range(40)]
+    passes.stop()
+    assert seen.count(1) >= 2
+    assert len(set(seen)) > 2
 
 
 async def test_others_are_served_between_slices(

@@ -20,6 +20,7 @@ from pykcp.admission.plugins.resource_quota import (
     is_scoped,
     is_wide,
 )
+from pykcp.aio.resting import ShortSlices
 from pykcp.aio.slices import Slices
 from pykcp.apis.kcp_catalog import kind_id
 from pykcp.clients.interface import Change, Client, Lister, ShardFeed
@@ -89,9 +90,12 @@ class ResourceQuotas:
 
     async def reconcile(self, place: QuotaNamespace) -> None:
         cluster, namespace = place
+        slices = ShortSlices()
         for name in await self._quotas.own(cluster, namespace):
             async with self._quotas.turn(cluster, namespace):
                 await self._count(place, name)
+            if slices.is_over():
+                await slices.rest()
 
     async def _count(self, place: QuotaNamespace, name: str) -> None:
         quota = await self._client.get(place.cluster, RESOURCE_QUOTAS, name, place.namespace)
