@@ -66,6 +66,8 @@ _ANSWERS: dict[str, tuple[str, ...]] = {
     "256 paged lists with closed windows in four rooms": (),
     "800 lists of 17 MB with closed windows": (),
     "800 lists of 17 MB, windows of one octet": (),
+    "1,900 connections closed at once": (),
+    "400 connections closed before a handshake": (),
 }
 """Every answer is one of these, and each of them occurs. Without an entry every request succeeds,
 and floods below HTTP have no answers."""

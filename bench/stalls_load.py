@@ -263,7 +263,6 @@ def _connections_ended(count: int, handshake: bool) -> Script:
             await asyncio.to_thread(ready.wait, 30)
             await asyncio.sleep(0.5)
             process.kill()
-            a.note("closed")
             await asyncio.sleep(1)
 
     return script

@@ -114,6 +114,15 @@ class RoleSource(Protocol):
         """The state, read if need be."""
 
 
+@dataclass(slots=True)
+class _Read:
+    """A cluster is being read."""
+
+    done: asyncio.Future[ClusterState | None]
+    is_current: bool = True
+    """Whether nothing in the cluster has changed since it began."""
+
+
 class RoleCache:
     """Cluster states by name, within bounds."""
 
@@ -126,8 +135,8 @@ class RoleCache:
         )
         self._admin: ClusterState | None = None
         self._serials = count(1)
-        self._loading: dict[str, asyncio.Future[ClusterState | None]] = {}
-        """Clusters that are being read; removed as soon as something in them changes."""
+        self._reading: dict[str, _Read] = {}
+        """Clusters that are being read: each once at a time, since decoded roles may be large."""
 
     def get(self, cluster: str) -> ClusterState | None:
         if cluster == ADMIN_CLUSTER:
@@ -137,35 +146,40 @@ class RoleCache:
     async def load(self, cluster: str) -> ClusterState:
         """Read a cluster; what changed while reading is served once and not kept.
 
-        Requests that need the same cluster wait for one read: decoded roles may be large.
+        Requests that need the same cluster wait for one read. Those that come after something
+        has changed do not take what it brings, but that of the next one.
         """
-        while (read := self._loading.get(cluster)) is not None:
-            found = await asyncio.shield(read) or self.get(cluster)
+        while (read := self._reading.get(cluster)) is not None:
+            was_current = read.is_current
+            found = await asyncio.shield(read.done)
+            if found is None or not was_current:
+                found = self.get(cluster)
             if found is not None:
                 return found
         return await self._read(cluster)
 
     async def _read(self, cluster: str) -> ClusterState:
-        done: asyncio.Future[ClusterState | None] = asyncio.get_running_loop().create_future()
-        self._loading[cluster] = done
+        read = self._reading[cluster] = _Read(asyncio.get_running_loop().create_future())
         state: ClusterState | None = None
         try:
             content = await self._load(cluster)
             steps = ClusterState.in_steps(cluster, content, next(self._serials))
             state = await in_slices(steps, cluster)
-            if self._loading.get(cluster) is done:
+            if read.is_current:
                 self._keep(state)
             return state
         finally:
-            if self._loading.get(cluster) is done:
-                del self._loading[cluster]
-            done.set_result(state)  # None: the read failed, and one of those that wait tries again
+            del self._reading[cluster]
+            # None: the read failed, and one of those that wait tries again.
+            read.done.set_result(state)
 
     def invalidate(self, cluster: str, resource: str) -> None:
         """An object of this resource changed in this cluster."""
         if resource not in WATCHED:
             return
-        self._loading.pop(cluster, None)
+        read = self._reading.get(cluster)
+        if read is not None:
+            read.is_current = False
         if cluster == ADMIN_CLUSTER:
             self._admin = None
             self.touch_all()
@@ -185,7 +199,8 @@ class RoleCache:
 
     def clear(self) -> None:
         """Forget everything (the store was replaced or replayed)."""
-        self._loading.clear()
+        for read in self._reading.values():
+            read.is_current = False
         self._states.clear()
         self._admin = None
 

@@ -365,7 +365,7 @@ async def test_memory_is_bounded(world: World) -> None:
         await authorizer.authorize("ws", get_config_map(User(f"u{number}")))
     assert len(cache._states) <= 10
     assert len(authorizer._known) <= 20
-    assert cache._loading == {}
+    assert cache._reading == {}
 
 
 async def test_a_cleared_cache_reads_again(world: World) -> None:
@@ -384,4 +384,4 @@ async def test_a_loader_that_fails_leaves_nothing_behind(world: World) -> None:
     world.while_reading = fail
     with pytest.raises(OSError, match="disk"):
         await world.authorizer().authorize("ws", get_config_map(ALICE))
-    assert world.cache._loading == {}
+    assert world.cache._reading == {}

@@ -12,13 +12,18 @@ class Store:
     """Reads when it is told to."""
 
     def __init__(self) -> None:
-        self.reads = 0
+        self.reads = self.under_way = self.most = 0
         self.error: Exception | None = None
         self.may_go_on = asyncio.Event()
 
     async def load(self, cluster: str) -> ClusterRules:
         self.reads += 1
-        await self.may_go_on.wait()
+        self.under_way += 1
+        self.most = max(self.most, self.under_way)
+        try:
+            await self.may_go_on.wait()
+        finally:
+            self.under_way -= 1
         if self.error is not None:
             raise self.error
         return ClusterRules(logical_cluster={"metadata": {"name": "cluster"}})
@@ -56,6 +61,21 @@ async def test_a_change_ends_the_sharing() -> None:
     assert first is second
     assert third is fourth is cache.get("a")
     assert first is not third
+
+
+async def test_a_cluster_that_changes_all_the_time_is_read_once_at_a_time() -> None:
+    store = Store()
+    cache = RoleCache(store.load)
+    tasks: list[asyncio.Future[object]] = []
+    for _ in range(5):
+        tasks += await _waiting(cache, 3)
+        cache.invalidate("a", "roles")
+    last = await _waiting(cache, 3)
+    store.may_go_on.set()
+    states = await asyncio.gather(*tasks, *last)
+    assert store.most == 1
+    assert store.reads == 2
+    assert set(states[3:]) == {cache.get("a")}
 
 
 async def test_a_read_that_fails_is_tried_by_the_next() -> None:
