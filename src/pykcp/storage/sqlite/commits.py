@@ -22,6 +22,7 @@ import sqlite3
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
+from time import perf_counter
 from typing import Any
 
 from pykcp.aio.costs import payer
@@ -45,6 +46,10 @@ _LARGE_INDEX = 16 * 1024
 """Octets of a value, and of its index entries, that are written by the thread that commits."""
 _LARGE_BATCH = 512 * 1024
 """A batch takes no more large transactions once it has so many octets: small ones wait for it."""
+_PASSES = 3
+"""How often the loop goes round between a commit and the next batch."""
+_PROMPT = 0.001
+"""Seconds within which it does."""
 
 
 class _Transaction:
@@ -377,7 +382,20 @@ class GroupCommit:
                 self._announce(batch.changes)
             batch.resolve()
         batch.end()
-        self._flush()
+        now = perf_counter()
+        is_late = now - self._worker.ended > _PROMPT
+        self._gather(0 if is_late else _PASSES, now + _PROMPT)
+
+    def _gather(self, passes: int, until: float) -> None:
+        """Start the next batch, when those who were answered had a chance to join it.
+
+        Fewer and larger commits take less time altogether. Not while the event loop is busy: each
+        pass would take long.
+        """
+        if passes and perf_counter() < until:
+            self._loop.call_soon(self._gather, passes - 1, until)
+        else:
+            self._flush()
 
     def _fail(self, batch: CommitBatch, error: BaseException) -> None:
         self._roll_back()

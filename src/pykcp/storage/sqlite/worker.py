@@ -29,6 +29,8 @@ class StoreThread:
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._hurries_until = 0.0
+        self.ended = 0.0
+        """When the last job was over."""
         self._thread.start()
 
     def submit(self, work: Callable[[], None], done: Done) -> None:
@@ -65,6 +67,7 @@ class StoreThread:
                 work()
             except BaseException as problem:
                 error = problem
+            self.ended = time.perf_counter()
             self._loop.call_soon_threadsafe(done, error)
 
     def _set_turn(self, now: float, submitted: float) -> None:
