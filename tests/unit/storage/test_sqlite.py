@@ -278,6 +278,36 @@ class TestCompaction:
         assert await store.count("/a/") == 2000
 
 
+class TestGathering:
+    async def test_writers_who_ask_in_turn_share_commits(self, stores: Stores) -> None:
+        store = await stores.open()
+        sizes: list[int] = []
+        store.listen(lambda events: sizes.append(len(events)))
+
+        async def write(name: str) -> None:
+            for number in range(50):
+                await store.write([put(f"/{name}/{number}")])
+
+        async with asyncio.TaskGroup() as writers:
+            for name in "abcdefgh":
+                writers.create_task(write(name))
+        assert sum(sizes) == 400
+        assert len(sizes) < 80
+
+    async def test_nobody_waits_for_long_for_a_writer_who_has_finished(
+        self, stores: Stores
+    ) -> None:
+        store = await stores.open()
+
+        async def write(name: str, count: int) -> None:
+            for number in range(count):
+                await store.write([put(f"/{name}/{number}")])
+
+        async with asyncio.timeout(5):
+            await asyncio.gather(write("short", 5), write("long", 50))
+        assert await store.count("/long/") == 50
+
+
 class TestReading:
     async def test_history_from_disk(self, stores: Stores) -> None:
         """What has left the memory is in the log, and looks the same."""

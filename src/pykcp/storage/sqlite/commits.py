@@ -7,6 +7,10 @@ batch that contains something large. Meanwhile the next batch is collected. Afte
 the COMMIT the results are announced on the event loop: first the revision, then
 the listeners, then the writers.
 
+After a commit the writers that it answered have a moment to join the next batch, if they are
+several: programs that write one object after the other would otherwise be divided into two groups
+with a commit each.
+
 Transactions of different tenants take turns, and large ones have separate batches, in turn
 with all others: a tenant with many or large writes delays another's by one such batch.
 
@@ -46,10 +50,12 @@ _LARGE_INDEX = 16 * 1024
 """Octets of a value, and of its index entries, that are written by the thread that commits."""
 _LARGE_BATCH = 512 * 1024
 """A batch takes no more large transactions once it has so many octets: small ones wait for it."""
-_PASSES = 3
-"""How often the loop goes round between a commit and the next batch."""
-_PROMPT = 0.001
-"""Seconds within which it does."""
+_GATHER_SECONDS = 0.001
+"""How long a batch waits after a commit for those who were answered …"""
+_GATHER_FROM = 2
+"""… if there are so many of them, together with those who wait already."""
+_GATHER_MOST = 32
+"""Transactions that are enough for a batch."""
 
 
 class _Transaction:
@@ -150,6 +156,9 @@ class GroupCommit:
         """The last batch was one of large transactions."""
         self._maintenance: deque[tuple[Maintenance, asyncio.Future[object]]] = deque()
         self._intermissions: deque[tuple[Callable[[], None], Done]] = deque()
+        self._gathering: asyncio.TimerHandle | None = None
+        """When the next batch begins, even if fewer than `_expected` transactions wait."""
+        self._expected = 0
         self._busy = False
         """A batch commits, or a flush is about to start one."""
         self._committing: CommitBatch | None = None
@@ -172,6 +181,8 @@ class GroupCommit:
     def _enqueue(self, transaction: _Transaction) -> None:
         waiting = self._large if _is_large(transaction.operations) else self._small
         waiting.add(transaction.tenant, transaction)
+        if self._gathering is not None and len(self._small) == self._expected:
+            self._loop.call_soon(self._end_gathering)
         self._wake()
 
     @property
@@ -382,19 +393,25 @@ class GroupCommit:
                 self._announce(batch.changes)
             batch.resolve()
         batch.end()
-        now = perf_counter()
-        is_late = now - self._worker.ended > _PROMPT
-        self._gather(0 if is_late else _PASSES, now + _PROMPT)
+        self._gather(len(batch.futures) + len(self._small))
 
-    def _gather(self, passes: int, until: float) -> None:
-        """Start the next batch, when those who were answered had a chance to join it.
+    def _gather(self, expected: int) -> None:
+        """Start the next batch once so many small transactions wait, or in a moment.
 
-        Fewer and larger commits take less time altogether. Not while the event loop is busy: each
-        pass would take long.
+        Those who were answered may be back by then, and larger commits take less time altogether.
+        A busy event loop has made everybody wait already.
         """
-        if passes and perf_counter() < until:
-            self._loop.call_soon(self._gather, passes - 1, until)
+        is_late = perf_counter() - self._worker.ended > _GATHER_SECONDS
+        self._expected = min(expected, _GATHER_MOST)
+        if expected < _GATHER_FROM or len(self._small) >= self._expected or is_late:
+            self._flush()
         else:
+            self._gathering = self._loop.call_later(_GATHER_SECONDS, self._end_gathering)
+
+    def _end_gathering(self) -> None:
+        if self._gathering is not None:
+            self._gathering.cancel()
+            self._gathering = None
             self._flush()
 
     def _fail(self, batch: CommitBatch, error: BaseException) -> None:
