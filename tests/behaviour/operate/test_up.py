@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import pathlib
+import threading
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -60,6 +62,24 @@ def _goes_on_without_its_supervisor(kcp: HostInstallation, before: dict[str, lis
     assert kcp.client().get(f"/clusters/root{WORKSPACES}/team").status == 200
     assert "start it with: kcp up" in kcp.fail("restart", "root-kcp")
     assert kcp.pids() == before
+
+
+@pytest.mark.slow
+def test_installations_that_start_at_the_same_moment_have_ports_of_their_own(
+    tmp_path: pathlib.Path,
+) -> None:
+    def start(name: str) -> set[int]:
+        with installation(tmp_path / name, variant("dekker")) as kcp:
+            kcp.make_workspace("team")
+            is_ready.wait(120)  # neither stops while the other one still chooses
+            found: dict[str, int] = json.loads((kcp.root / "ports.json").read_text())
+            return set(found.values())
+
+    is_ready = threading.Barrier(2)
+    with ThreadPoolExecutor() as threads:
+        ours, theirs = threads.map(start, ("one", "two"))
+    assert ours
+    assert not ours & theirs
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ from pykcp.programs.kit.errors import SettingsError
 from pykcp.programs.operator.compiled import CompiledWorkload
 from pykcp.programs.operator.configuration.stage import Configuration, configure
 from pykcp.programs.operator.configuration.world import World
+from pykcp.programs.operator.drivers.process.ports import PortClaims
 from pykcp.programs.operator.host.layout import (
     HostChoices,
     HostFiles,
@@ -38,13 +39,17 @@ class ClockWrong(SettingsError):
     """The clock is behind the time at which this installation was seen last."""
 
 
+@dataclass
 class _Platform(HostPlatform):
-    """Ports that other programs have are left out when a workload is given one."""
+    """A workload is not given a port of another program or another installation."""
+
+    claims: PortClaims = field(default_factory=PortClaims)
 
     def _port(self, place: WorkloadPlace) -> int:
         key = f"{place.namespace}/{place.workload}"
         if key not in self.ports:
-            self.ports[key] = first_free(self.host, self.first_port, set(self.ports.values()))
+            taken = set(self.ports.values())
+            self.ports[key] = first_free(self.host, self.first_port, taken, self.claims)
         return self.ports[key]
 
 
@@ -81,6 +86,7 @@ class Installation:
 
     def __init__(self, files: HostFiles, choices: HostChoices) -> None:
         self.files, self.choices = files, choices
+        self._claims = PortClaims()
 
     def check(self) -> None:
         """Read the manifests. Raises SettingsError, also if nothing would run."""
@@ -123,6 +129,8 @@ class Installation:
         manifests = found.manifests
         manifests.objects = found.objects.complete(manifests.objects, saves=saves)
         ports = SavedPorts(self.files.root / "ports.json")
+        for port in ports.values():
+            self._claims.claim(port)  # a new installation does not take it while nobody listens
         records = self.files.records()
         for record in manifests.records:
             records.put(record)
@@ -133,6 +141,7 @@ class Installation:
             self.choices.first_port,
             ports if saves else dict(ports),
             self.choices.host_names,
+            claims=self._claims,
         )
         configuration = configure(manifests.namespace, manifests.objects, records, platform, now)
         if saves:

@@ -23,7 +23,7 @@ from typing import IO
 from pykcp.auth.files import ensure_directory, write_private
 from pykcp.programs.kit.errors import SettingsError
 from pykcp.programs.operator.compiled import CONFIG_MAP, SECRET
-from pykcp.programs.operator.drivers.process.ports import is_free
+from pykcp.programs.operator.drivers.process.ports import PortClaims, is_free
 from pykcp.programs.operator.records import ConfigRecord, Records
 from pykcp.types import Object
 
@@ -153,16 +153,18 @@ class SavedPorts(MutableMapping[str, int]):
         return len(self._ports)
 
 
-def first_free(host: str, port: int, taken: set[int]) -> int:
-    """The lowest port from this one on that no workload and no other program has.
+def first_free(host: str, port: int, taken: set[int], claims: PortClaims) -> int:
+    """The lowest port from this one on that no workload, program or other installation has.
 
+    It is claimed before it is tried, so that a program which listens there meanwhile is seen.
     Raises SettingsError.
     """
-    candidates = range(port, 65536)
-    found = next((n for n in candidates if n not in taken and is_free(host, n)), 0)
-    if not found:
-        raise SettingsError(f"no port from {port} on is free on {host}")
-    return found
+    for number in range(port, 65536):
+        if number not in taken and claims.claim(number):
+            if is_free(host, number):
+                return number
+            claims.release(number)
+    raise SettingsError(f"no port from {port} on is free on {host}")
 
 
 def read_json(path: pathlib.Path) -> Object | None:

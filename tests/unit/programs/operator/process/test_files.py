@@ -20,6 +20,7 @@ from pykcp.programs.operator.drivers.process.identity import (
 )
 from pykcp.programs.operator.drivers.process.logfiles import last_lines, open_log, rotate
 from pykcp.programs.operator.drivers.process.materialize import materialize, remove_files
+from pykcp.programs.operator.drivers.process.ports import PortClaims
 from pykcp.programs.operator.drivers.process.records import ReplicaRecord, ReplicaRecords
 from pykcp.programs.operator.host.layout import SavedPorts, first_free
 
@@ -100,17 +101,31 @@ def test_last_lines_begin_where_the_last_run_began(tmp_path: pathlib.Path) -> No
 
 def test_ports_are_kept_and_those_of_other_programs_left_out(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "ports.json"
-    ports = SavedPorts(path)
+    ports, claims = SavedPorts(path), PortClaims()
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         first = other.getsockname()[1]
-        ports["one"] = first_free("127.0.0.1", first, set(ports.values()))
+        ports["one"] = first_free("127.0.0.1", first, set(ports.values()), claims)
         assert ports["one"] > first
-        ports["two"] = first_free("127.0.0.1", first, set(ports.values()))
+        ports["two"] = first_free("127.0.0.1", first, set(ports.values()), claims)
         assert ports["two"] > ports["one"]
     assert dict(SavedPorts(path)) == dict(ports)
     with pytest.raises(SettingsError, match="no port from 65535 on is free"):
-        first_free("127.0.0.1", 65535, {65535})
+        first_free("127.0.0.1", 65535, {65535}, claims)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs abstract Unix sockets")
+def test_ports_of_an_installation_that_starts_meanwhile_are_left_out() -> None:
+    ours, theirs = PortClaims(), PortClaims()
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        first = free.getsockname()[1]
+    chosen = first_free("127.0.0.1", first, set(), ours)
+    assert ours.claim(chosen)
+    assert not theirs.claim(chosen)
+    assert first_free("127.0.0.1", chosen, set(), theirs) > chosen
+    ours.release(chosen)
+    assert theirs.claim(chosen)
 
 
 def test_a_process_is_known_by_its_start_too() -> None:
