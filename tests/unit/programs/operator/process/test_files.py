@@ -7,6 +7,8 @@ import pathlib
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -15,6 +17,7 @@ from pykcp.programs.kit.errors import SettingsError
 from pykcp.programs.operator.compiled import CompiledFile
 from pykcp.programs.operator.drivers.process.identity import (
     ProcessIdentity,
+    environment,
     identify,
     marked_processes,
 )
@@ -128,25 +131,40 @@ def test_ports_of_an_installation_that_starts_meanwhile_are_left_out() -> None:
     assert theirs.claim(chosen)
 
 
-def test_a_process_is_known_by_its_start_too() -> None:
-    child = subprocess.Popen(
+@contextmanager
+def marked_child() -> Iterator[subprocess.Popen[bytes]]:
+    """A session of its own with a mark; it ends with its input, whatever becomes of the test."""
+    with subprocess.Popen(
         [sys.executable, "-c", "input()"],
         stdin=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
         start_new_session=True,
         env={**os.environ, "PYKCP_TEST_MARK": "here"},
-    )
-    found = identify(child.pid)
-    assert found is not None
-    assert found.is_alive
-    assert not ProcessIdentity(found.pid, found.started + 1, found.boot).is_alive
-    assert not ProcessIdentity(found.pid, found.started, "another").send(9)
-    assert (found, "here") in list(marked_processes("PYKCP_TEST_MARK"))
-    assert found.send(15)
-    child.wait()
-    assert not found.is_alive
-    assert not found.send(15)
-    assert child.stdin is not None
-    child.stdin.close()
+    ) as child:
+        yield child
+
+
+def test_a_process_is_known_by_its_start_too() -> None:
+    with marked_child() as child:
+        found = identify(child.pid)
+        assert found is not None
+        assert found.is_alive
+        assert not ProcessIdentity(found.pid, found.started + 1, found.boot).is_alive
+        assert not ProcessIdentity(found.pid, found.started, "another").send(9)
+        assert (found, "here") in list(marked_processes("PYKCP_TEST_MARK"))
+        assert found.send(15)
+        child.wait()
+        assert not found.is_alive
+        assert not found.send(15)
+
+
+def test_the_environment_of_a_process_that_loads_its_program_is_waited_for() -> None:
+    """It has been started, but for a moment there is nothing to read: one time in forty or so."""
+    marked = {**os.environ, "PYKCP_TEST_MARK": "here"}
+    for _ in range(200):
+        with subprocess.Popen(["cat"], stdin=subprocess.PIPE, env=marked) as child:
+            found = environment(child.pid)
+        assert b"PYKCP_TEST_MARK=here" in found.split(b"\0")
 
 
 def test_records_survive_and_others_are_ignored(tmp_path: pathlib.Path) -> None:

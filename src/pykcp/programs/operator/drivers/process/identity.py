@@ -10,13 +10,16 @@ import asyncio
 import os
 import pathlib
 import signal
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 _PROC = pathlib.Path("/proc")
-_STATE, _SESSION, _STARTED = 0, 3, 19
+_STATE, _SESSION, _STARTED, _ENVIRONMENT_END = 0, 3, 19, 48
 """Fields of `/proc/PID/stat`, counted from the one after the name of the program."""
 _DEAD = frozenset("ZX")
+_LOADING_SECONDS = 5.0
+"""How long a process may take to load its program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,12 +107,33 @@ def marked_processes(variable: str) -> Iterator[tuple[ProcessIdentity, str]]:
         if fields is None or fields[_SESSION] != path.name:
             continue
         try:
-            entries = (path / "environ").read_bytes().split(b"\0")
+            entries = environment(int(path.name)).split(b"\0")
         except OSError:  # another user's, or gone
             continue
         value = next((one[len(prefix) :] for one in entries if one.startswith(prefix)), None)
         if value is not None and (found := identify(int(path.name))) is not None:
             yield found, os.fsdecode(value)
+
+
+def environment(pid: int) -> bytes:
+    """Raises OSError for another user's process.
+
+    A process that has just begun to run another program has no environment until the program is
+    loaded, which takes a moment on a busy machine. Its files are closed by then: the lock of the
+    supervisor that started it does not tell that there is such a process.
+    """
+    end = time.monotonic() + _LOADING_SECONDS
+    while True:
+        is_loading = _is_loading(pid)
+        found = (_PROC / str(pid) / "environ").read_bytes()
+        if found or not is_loading or time.monotonic() > end:
+            return found
+        time.sleep(0.001)
+
+
+def _is_loading(pid: int) -> bool:
+    fields = _stat(pid)
+    return fields is not None and fields[_STATE] not in _DEAD and fields[_ENVIRONMENT_END] == "0"
 
 
 def memory(pid: int) -> int:
