@@ -42,6 +42,7 @@ class Listener:
         self._private: asyncio.Server | None = None
         self._adopting = 0
         """Connections that were handed over a moment ago."""
+        self._counted: Callable[[int], None] | None = None
         self.port = 0
         """The port listened on, once started."""
 
@@ -75,15 +76,23 @@ class Listener:
     def open(self, counted: Callable[[int], None] | None = None) -> ConnectionHub:
         """Be ready for connections without an address of one's own: see `adopt`.
 
-        `counted`: called with the number of connections whenever it changes.
+        `counted`: called with the number of connections whenever it changes, including those that
+        were handed over and are about to be open.
         """
         if problems := [*self._settings.problems()]:
             raise ValueError("; ".join(problems))
         if self._tls is not None:
             self._certificate = ServingCertificate(self._tls)
         loop = asyncio.get_running_loop()
-        self._hub = ConnectionHub(self._application, self._settings, loop, self._meter, counted)
+        self._counted = counted
+        self._hub = ConnectionHub(
+            self._application, self._settings, loop, self._meter, lambda _: self._count()
+        )
         return self._hub
+
+    def _count(self) -> None:
+        if self._counted is not None:
+            self._counted(self.connection_count)
 
     def adopt(self, accepted: socket.socket) -> None:
         """Serve a connection that was accepted by other means."""
@@ -94,6 +103,7 @@ class Listener:
             accepted.close()
             return
         self._adopting += 1
+        self._count()
         task = spawn(self._adopt(hub, accepted), "adopt-connection")
         hub.tasks.add(task)
         task.add_done_callback(hub.tasks.discard)
@@ -105,6 +115,7 @@ class Listener:
             accepted.close()
         finally:
             self._adopting -= 1
+            self._count()
 
     def _connection(self) -> Connection:
         assert self._hub is not None

@@ -99,8 +99,8 @@ class running_follower(running_shard):  # noqa: N801  # a context, as the shard
 
     def _received(self, kind: MessageKind, sockets: Sequence[socket.socket]) -> None:
         if kind is MessageKind.CLIENT:
-            self._counts.note_given()
             self._listener.adopt(sockets[0])
+            self._counts.note_given()  # it counts as open by now: the writer never misses it
         elif kind is MessageKind.REVISION:
             self._refresh()
         elif kind is MessageKind.METRICS:
