@@ -67,6 +67,7 @@ class WhereService:
         self._store, self._paths, self._clusters = store, paths, known
         self._authentication = authentication
         self._streams: dict[Stream, Callable[[], None]] = {}
+        self._is_closed = False
 
     def wants_streaming(self, request: IncomingRequest) -> bool:
         return False
@@ -82,7 +83,8 @@ class WhereService:
         return self._authenticate(call) if user is None else self._answer(call, user)
 
     def close(self) -> None:
-        """End all streams: the process stops."""
+        """End all streams, and those that begin: the process stops."""
+        self._is_closed = True
         for stream, forget in [*self._streams.items()]:
             forget()
             stream.end()
@@ -219,6 +221,9 @@ class WhereService:
             forget()
         stream = call.exchange.start(200, JSON_HEADERS)
         stream.write(b"".join((*_lines(past), *_lines(waiting), _place(self._store.revision))))
+        if self._is_closed:
+            stream.end()
+            return
         unlisten = self._store.listen(lambda events: self._pass_on(stream, events))
         self._streams[stream] = unlisten
         stream.on_close(lambda: self._forget(stream))

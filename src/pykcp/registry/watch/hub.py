@@ -64,6 +64,8 @@ class WatchHub:
         """The prefixes that are watched in a logical cluster; in all of them, under ""."""
         self._all_identities = 0
         """How many resources are watched in all their identities."""
+        self._is_shut = False
+        """The process stops: no more events will come."""
         self._is_closed: Callable[[str], bool] | None = None
         self._moved: dict[str, Trailers] = {}
         """Logical clusters that are on another shard now, and how watches of them end."""
@@ -81,7 +83,11 @@ class WatchHub:
         self._unlisten = store.listen(self.deliver)
 
     def close(self) -> None:
-        """End every watch, so that a server can drain."""
+        """End every watch, and all that begin, so that a server can drain.
+
+        Requests that came before, or on connections that still take some, begin watches later.
+        """
+        self._is_shut = True
         self._unlisten()
         self._bookmarks.close()
         for groups in list(self._buckets.values()):
@@ -118,7 +124,7 @@ class WatchHub:
             self._bookmarks.add(watcher)
         if watcher.wants_progress:
             self._progress[watcher] = None
-        if self._is_closed is not None and self._is_closed(prefix):
+        if self._is_shut or (self._is_closed is not None and self._is_closed(prefix)):
             self.end(watcher)  # its cluster went out of use while it was catching up
         elif self._moved and cluster_of_prefix(prefix) in self._moved:
             self.end(watcher)
