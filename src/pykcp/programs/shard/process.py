@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import time
 from collections.abc import Iterable
 from functools import partial
 from hashlib import sha256
@@ -144,6 +145,8 @@ class running_shard:  # noqa: N801  # used as `async with running_shard(settings
         await self._cache_store.drain()
         await self._store.stop()
         await self._cache_store.stop()
+        if self._processes is not None:
+            self._processes.close()
 
     async def _start(self) -> Shard:
         settings = self._settings
@@ -317,8 +320,9 @@ class running_shard:  # noqa: N801  # used as `async with running_shard(settings
         shard.views.where.close()
         if self._processes is not None:
             self._processes.stop_accepting()
+        until = time.monotonic() + self._settings.shutdown_seconds  # for all processes together
         await self._listener.drain(self._settings.shutdown_seconds)
-        await self._stop_processes(self._settings.shutdown_seconds)
+        await self._stop_processes(max(until - time.monotonic(), 0.0))
         await self._stop_background(shard)
         await self._stop_stores()
         self._settings.tracing.stop()

@@ -45,6 +45,10 @@ _STEADY_SECONDS = 30.0
 _HOLD_SECONDS = 2.0
 """How long a checkpoint waits for the scans of followers: one that is stopped must not block it."""
 _METRICS_SECONDS = 5.0
+_CLOSING_SECONDS = 2.0
+"""What a follower needs to end, after the time for requests in progress …"""
+_EXIT_SECONDS = 5.0
+"""… and its process, once it has closed the channel."""
 _MANY = 1 << 30
 HANDED_OVER = WireSettings(
     max_concurrent_streams=100_000,
@@ -174,12 +178,19 @@ class FollowerProcess:
 
     async def wait(self, seconds: float) -> int:
         """Until it has ended, by force if it takes too long; its exit code."""
-        try:
-            async with asyncio.timeout(seconds):
-                await self.ended
-        except TimeoutError:
+        await asyncio.wait([self.ended], timeout=seconds)  # others wait for the same future
+        if not self.ended.done():
+            _log.warning("follower %d does not end and is killed", self.pid)
             self._process.kill()
-        return await asyncio.to_thread(self._process.wait)
+        return await asyncio.to_thread(self._exit_code)
+
+    def _exit_code(self) -> int:
+        """In a thread."""
+        try:
+            return self._process.wait(_EXIT_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            return self._process.wait()
 
     def _received(self, kind: MessageKind, sockets: Sequence[socket.socket]) -> None:
         if kind is MessageKind.READY:
@@ -225,7 +236,7 @@ class _Hold:
 
     def __init__(self, waited_for: set[FollowerProcess], held: Callable[[], None]) -> None:
         self._waited_for, self._held = waited_for, held
-        self._timer = call_later(_HOLD_SECONDS, self._waited_for.clear) if waited_for else None
+        self._timer = call_later(_HOLD_SECONDS, self._give_up) if waited_for else None
         self.is_over = False
 
     def note(self, follower: FollowerProcess | None = None) -> None:
@@ -236,6 +247,11 @@ class _Hold:
             if self._timer is not None:
                 self._timer.cancel()
             self._held()
+
+    def _give_up(self) -> None:
+        """Somebody does not answer, and nothing else may come that could end this."""
+        self._waited_for.clear()
+        self.note()
 
 
 class ServingProcesses:
@@ -250,7 +266,7 @@ class ServingProcesses:
         self._followers: dict[int, FollowerProcess] = {}
         self._holds: list[_Hold] = []
         self._owner = TaskOwner("serving-processes")
-        self._is_stopping = False
+        self._stopping = asyncio.Event()
         self.restarts = 0
         self._own: Listener | None = None
         self._handed: Listener | None = None
@@ -338,7 +354,7 @@ class ServingProcesses:
 
     async def _keep_running(self, number: int, tokens: AdminTokens, seal: bytes) -> None:
         pause = 0.0
-        while True:
+        while not self._stopping.is_set():
             began = time.monotonic()
             follower = self._start(number, tokens, seal)
             self._followers[number] = follower
@@ -347,7 +363,7 @@ class ServingProcesses:
                 code = await follower.wait(_FIRST_PAUSE)
             finally:
                 self._followers.pop(number, None)
-            if self._is_stopping:
+            if self._stopping.is_set():
                 return
             is_steady = time.monotonic() - began > _STEADY_SECONDS
             pause = 0.0 if is_steady else min(max(2 * pause, _FIRST_PAUSE), _LONGEST_PAUSE)
@@ -378,15 +394,22 @@ class ServingProcesses:
 
     def stop_accepting(self) -> None:
         """Accept nothing more; have followers finish what is in progress."""
-        self._is_stopping = True
+        self._stopping.set()
         self._acceptor.close()
         for each in self._followers.values():
             each.stop()
 
     async def stop(self, seconds: float) -> None:
-        """Until all followers have ended; requests that they hand over are still answered."""
-        await asyncio.gather(*(each.wait(seconds) for each in [*self._followers.values()]))
+        """Until all followers have ended; requests that they hand over are still answered.
+
+        `seconds`: what is left for these; followers count them on their own, too.
+        """
+        limit = seconds + _CLOSING_SECONDS
+        await asyncio.gather(*(each.wait(limit) for each in [*self._followers.values()]))
         await self._owner.stop()
         if self._handed is not None:
             await self._handed.drain(1.0)
+
+    def close(self) -> None:
+        """Only when the stores have stopped: they announce what they commit until then."""
         self._words.close()
