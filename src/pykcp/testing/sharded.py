@@ -108,13 +108,20 @@ class FleetProcess:
         self._process.send_signal(signal.SIGCONT)
 
     def stop(self, seconds: float = 20.0) -> int:
-        """Ask it to stop, if it was started; returns its exit code."""
+        """Ask it to stop, if it was started; returns its exit code.
+
+        One that does not stop in time is killed, and the test fails.
+        """
         if self._process is None:
             return 0
         if self._process.poll() is None:
             self.resume()
             self._process.send_signal(signal.SIGTERM)
-        return self._process.wait(seconds)
+        try:
+            return self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise
 
 
 class Fleet:
@@ -151,8 +158,9 @@ class Fleet:
     def stop(self) -> None:
         for connection in self._opened:
             connection.close()
-        for process in reversed(self.processes.values()):
-            process.stop()
+        with ExitStack() as stopping:  # the last one first, and all of them even if one fails
+            for process in self.processes.values():
+                stopping.callback(process.stop)
 
     def client(self, name: str = "front-proxy", cluster: str = "", user: str = "") -> TestClient:
         """A client of one program: of the proxy as kcp-admin, of others as a master."""
