@@ -530,3 +530,31 @@ async def test_cached_entries_follow_writes(stores: Stores):
     await store.write([put("/a/large", body=b"x" * 100_000)])
     assert value_of(store, "/a/large")
     assert list(store._entries) == ["/a/x"]
+
+
+class BrokenFollowers:
+    """Serving processes that cannot be told of a commit."""
+
+    def announce(self, revision: int) -> None:
+        raise ValueError(f"revision {revision} cannot be announced")
+
+
+async def test_writes_go_on_when_others_cannot_be_told_of_one(
+    stores: Stores, monkeypatch: pytest.MonkeyPatch
+):
+    store = await stores.open()
+    faults: list[object] = []
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, context: faults.append(context.get("exception")))
+    with monkeypatch.context() as broken:
+        broken.setattr(store, "_followers", BrokenFollowers())
+        async with asyncio.timeout(10):
+            await store.write([put("/a")])
+    loop.set_exception_handler(None)
+    assert [str(fault) for fault in faults] == ["revision 1 cannot be announced"]
+    async with asyncio.timeout(10):
+        await store.write([put("/b")])
+        await stores.close()
+    again = await stores.open()
+    assert again.get("/a") is not None
+    assert again.get("/b") is not None

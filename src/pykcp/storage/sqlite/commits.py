@@ -385,15 +385,22 @@ class GroupCommit:
 
     def _done(self, batch: CommitBatch, error: BaseException | None) -> None:
         self._committing = None
-        if error is not None:
-            self._fail(batch, error)
-        else:
-            self.failure.clear()
+        try:
+            if error is not None:
+                self._fail(batch, error)
+            else:
+                self._succeed(batch)
+        finally:  # a fault in this batch does not keep the others from going on
+            batch.end()
+            self._gather(len(batch.futures) + len(self._small))
+
+    def _succeed(self, batch: CommitBatch) -> None:
+        self.failure.clear()
+        try:
             if batch.changes:
                 self._announce(batch.changes)
+        finally:  # what is committed is answered, even if somebody who is told of it fails
             batch.resolve()
-        batch.end()
-        self._gather(len(batch.futures) + len(self._small))
 
     def _gather(self, expected: int) -> None:
         """Start the next batch once so many small transactions wait, or in a moment.
