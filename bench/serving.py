@@ -1,6 +1,7 @@
 """How the gets of a shard grow with its processes (`--serving-processes`).
 
     python bench/serving.py [--processes 1 2] [--seconds 5] [--connections 4] [--requests 16]
+                            [--cores 0.5]
 
 The client is `h2load` (package `nghttp2-client`), the cheapest there is: it always asks for the
 same object of 1.5 KB, some requests at a time on each connection. Printed are the gets per second,
@@ -14,6 +15,9 @@ process has one of them and the client the other, it is 2 / (1 + client / CPU of
 processes, so the cheaper a get is, the smaller is the bound. `capacity` is what the processes would
 serve with a core each, by the CPU time that the busiest one spends; its ratio is how the shard
 itself grows, whatever the client needs.
+
+With `--cores 0.5` each process has at most half a core, so that two of them and the client fit on
+two cores: the ratio of gets per second is then measured and not calculated.
 """
 
 from __future__ import annotations
@@ -28,6 +32,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
+from quota import limited
 from target import processes_cpu
 
 from pykcp.testing.processes import wait_for_processes
@@ -110,9 +115,10 @@ def measure(processes: int, options: argparse.Namespace) -> Measured:
         body = {"metadata": {"name": "measured"}, "data": {"text": "x" * 1200}}
         made = shard.client(cluster="root").post("/api/v1/namespaces/default/configmaps", body)
         assert made.status == 201, made
-        first = load(shard, _WARM_UP, options)
-        time.sleep(_BETWEEN)
-        return load(shard, int(first.gets * options.seconds), options)
+        with limited(serving_pids(shard.pid), options.cores):
+            first = load(shard, _WARM_UP, options)
+            time.sleep(_BETWEEN)
+            return load(shard, int(first.gets * options.seconds), options)
 
 
 def main() -> None:
@@ -121,8 +127,15 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--connections", type=int, default=4)
     parser.add_argument("--requests", type=int, default=16)
+    parser.add_argument(
+        "--cores", type=float, default=0, help="part of a core that each process may use (0: all)"
+    )
     options = parser.parse_args()
-    print(f"{os.cpu_count()} cores; {options.connections} connections x {options.requests} gets")
+    share = f", {options.cores:g} of one for each process" if options.cores else ""
+    print(
+        f"{os.cpu_count()} cores{share}; "
+        f"{options.connections} connections x {options.requests} gets"
+    )
     print(
         f"{'processes':>9} {'gets/s':>9} {'ratio':>6} {'µs CPU/get':>11} {'client':>7}"
         f" {'busiest':>8} {'most':>9} {'bound':>6} {'capacity':>9} {'ratio':>6}"
