@@ -19,6 +19,7 @@ from time import perf_counter
 from typing import Protocol, cast
 
 from pykcp.wire import gathering
+from pykcp.wire.handshake_seats import Seat
 from pykcp.wire.http1.driver import Http1Driver
 from pykcp.wire.http2.driver import Http2Driver
 from pykcp.wire.http2.frames import PREFACE
@@ -126,7 +127,10 @@ class Connection(asyncio.Protocol):
         self.is_closing = False
         self._is_urgent = False
         """The flush that is due does not wait for the lane."""
-        self._tls = TLSSession(context) if context is not None else None
+        self._context = context
+        self._tls: TLSSession | None = None
+        self._has_begun = False
+        """Until then nothing is read: the handshakes of its address come first."""
         self._sniffed = b""
         self._raw = b""
         """What came from the socket and has not been looked at."""
@@ -162,12 +166,30 @@ class Connection(asyncio.Protocol):
         self.peer = ConnectionPeer(str(address[0]), int(address[1]))
         high = self.hub.settings.socket_buffer
         transport.set_write_buffer_limits(high=high, low=high // 4)
-        if not self.hub.admit(self):
+        seat = self.hub.admit(self)
+        if seat is Seat.TAKEN:
+            self.begin()
+        elif seat is Seat.NONE:
             self.abort()
+        else:
+            self._set_reading()
+
+    def begin(self) -> None:
+        """Start the handshake."""
+        self.made_at = self.hub.loop.time()
+        self._has_begun = True
+        if self._context is not None:
+            self._tls = TLSSession(self._context)
+        self._set_reading()
+        if self._raw:
+            self._join_lane()
 
     def data_received(self, data: bytes) -> None:
         if self.is_closing:
             return  # read only so that the last words get through
+        if not self._has_begun:
+            self._raw += data
+            return
         started = perf_counter()
         hub = self.hub
         if not hub.meter.is_awake:
@@ -452,7 +474,8 @@ class Connection(asyncio.Protocol):
 
     def _set_reading(self) -> None:
         should = (
-            self._wants_reading
+            self._has_begun
+            and self._wants_reading
             and not self.is_paused
             and not self._is_gathering
             and len(self._raw) <= _KEPT
@@ -526,7 +549,7 @@ class Connection(asyncio.Protocol):
             self.abort()
         elif self.driver is not None:
             self.driver.check(now)
-        elif now - self.made_at > settings.handshake_timeout:
+        elif now - self.made_at > settings.handshake_timeout * (1 if self._has_begun else 2):
             self.abort()
 
     def _is_read_too_slowly(self, now: float) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Hashable, Sequence
 from typing import Any, Protocol
 
 from pykcp.aio.memory import Trimmer
@@ -13,6 +13,7 @@ from pykcp.aio.owner import spawn
 from pykcp.wire.answer_ids import AnswerIds
 from pykcp.wire.exchange import Application, Exchange, Header, IncomingRequest, PeerInfo
 from pykcp.wire.gathering import Gathering
+from pykcp.wire.handshake_seats import HandshakeSeats, Seat
 from pykcp.wire.http1.head import HeadWriter
 from pykcp.wire.http2.hpack import HeaderEncoder
 from pykcp.wire.http2.huffman import Huffman
@@ -99,7 +100,7 @@ class ServedExchange(Exchange, Protocol):
         """The handler's task is over."""
 
 
-class HubConnection(Protocol):
+class HubConnection(Hashable, Protocol):
     """What the hub needs of a connection."""
 
     @property
@@ -108,6 +109,7 @@ class HubConnection(Protocol):
     def idle_since(self) -> float | None: ...
     @property
     def unsent(self) -> int: ...
+    def begin(self) -> None: ...
     def shed(self, size: int) -> None: ...
     def drop_stalled(self) -> bool: ...
     def wind_down(self) -> None: ...
@@ -175,8 +177,9 @@ class ConnectionHub:
         """Connections that were closed at once, because there were too many."""
         self._addresses: dict[str, int] = {}
         """Connections of each address."""
-        self._handshaking: dict[HubConnection, str] = {}
-        self._handshakes_of: dict[str, int] = {}
+        self._seats: HandshakeSeats[HubConnection] = HandshakeSeats(
+            settings.max_handshakes, settings.max_handshakes_per_address
+        )
         self.is_draining = False
         self._empty: asyncio.Future[None] | None = None
         self._sweep_timer: asyncio.TimerHandle | None = None
@@ -283,14 +286,11 @@ class ConnectionHub:
 
     # -- connections ---------------------------------------------------------------------------
 
-    def admit(self, connection: HubConnection) -> bool:
-        """Accept a new connection, unless a limit per address or in total is reached."""
+    def admit(self, connection: HubConnection) -> Seat:
+        """Whether a new connection may begin its handshake: it has to be closed if it never may."""
         settings, address = self.settings, connection.peer.address
         count = self._addresses.get(address, 0)
         self._addresses[address] = count + 1
-        shaking = self._handshakes_of.get(address, 0)
-        self._handshakes_of[address] = shaking + 1
-        self._handshaking[connection] = address
         if len(self.connections) >= settings.max_connections:
             self._close_longest_idle()
         self.connections[connection] = None
@@ -298,19 +298,16 @@ class ConnectionHub:
             self._counted(len(self.connections))
         if self._sweep_timer is None:
             self._sweep_timer = self.loop.call_later(self._sweep_interval, self._sweep)
-        is_welcome = (
-            count < settings.max_connections_per_address
-            and shaking < settings.max_handshakes_per_address
-            and len(self._handshaking) <= settings.max_handshakes
-        )
-        self.refused += not is_welcome
-        return is_welcome
+        is_one_too_many = count >= settings.max_connections_per_address
+        seat = Seat.NONE if is_one_too_many else self._seats.take(connection, address)
+        self.refused += seat is Seat.NONE
+        return seat
 
     def greeted(self, connection: HubConnection) -> None:
-        """The handshake is over."""
-        address = self._handshaking.pop(connection, None)
-        if address is not None:
-            _count_down(self._handshakes_of, address)
+        """The handshake is over; another connection of the address may begin its own."""
+        following = self._seats.leave(connection)
+        if following is not None:
+            following.begin()
 
     def discard(self, connection: HubConnection) -> None:
         self.connections.pop(connection, None)

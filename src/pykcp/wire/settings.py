@@ -69,7 +69,7 @@ class WireSettings:
     """Connections whose handshake is under way; further ones are closed at once."""
 
     max_handshakes_per_address: int = 500
-    """The same for one address."""
+    """The same for one address; its further connections wait, unread, until one of them is over."""
 
     stream_window: int = 256 * _KIB
     """HTTP/2: what a client may send on a stream before we have taken it, if it has signed in.
@@ -84,7 +84,7 @@ class WireSettings:
     """HTTP/2: largest frame accepted."""
 
     handshake_timeout: float = 10.0
-    """Seconds for the TLS handshake."""
+    """Seconds for the TLS handshake. The wait until it may begin takes twice as long at most."""
 
     header_timeout: float = 32.0
     """Seconds from the first octet of a request's head to its last."""

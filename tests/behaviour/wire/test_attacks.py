@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -459,11 +460,43 @@ async def test_connections_of_one_address(serve: Any, connect: Any):
 
 
 async def test_handshakes_of_one_address(serve: Any, connect: Any):
-    """Connections that say nothing keep further ones out, but only until their time is up."""
+    """Connections that say nothing keep further ones waiting, but only until their time is up."""
     listener = await serve(max_handshakes_per_address=2, handshake_timeout=0.5)
+    silent = [await asyncio.open_connection("127.0.0.1", listener.port) for _ in range(2)]
+    await until(lambda: listener.connection_count == 2)
+    await assert_alive(listener, connect)
+    for reader, writer in silent:
+        assert await asyncio.wait_for(reader.read(), 5) == b""
+        writer.close()
+    assert listener.refused == 0
+
+
+async def test_a_handshake_that_may_not_begin_in_time(serve: Any, connect: Any):
+    """Who waits is closed like who is slow; nothing is read of it, and its place is free again."""
+    listener = await serve(
+        max_handshakes_per_address=1, max_connections_per_address=3, handshake_timeout=0.5
+    )
+    streams = [await asyncio.open_connection("127.0.0.1", listener.port) for _ in range(3)]
+    for _, writer in streams[1:]:
+        writer.write(b"GET / HTTP/1.1\r\n\r\n")
+    with pytest.raises(OSError):
+        await connect.h2(listener)
+    assert listener.refused == 1
+    for reader, writer in streams:
+        with contextlib.suppress(ConnectionResetError):
+            await asyncio.wait_for(reader.read(), 5)
+        writer.close()
+    await until(lambda: listener.connection_count == 0)
+    await assert_alive(listener, connect)
+
+
+async def test_handshakes_of_all_addresses(serve: Any, connect: Any):
+    """Where there is no room at all, a connection is closed at once."""
+    listener = await serve(max_handshakes=2, handshake_timeout=0.5)
     silent = [await asyncio.open_connection("127.0.0.1", listener.port) for _ in range(2)]
     with pytest.raises(OSError):
         await connect.h2(listener)
+    assert listener.refused == 1
     for reader, writer in silent:
         assert await asyncio.wait_for(reader.read(), 5) == b""
         writer.close()

@@ -21,7 +21,7 @@ class ConnectionOptions(MappedGroup):
         Mapped("max-handshakes", "wire.max_handshakes",
                "TLS handshakes in progress; further connections are closed at once."),
         Mapped("max-handshakes-per-address", "wire.max_handshakes_per_address",
-               "TLS handshakes in progress of one client address."),
+               "TLS handshakes in progress of one client address; further connections wait for one of them."),
         Mapped("handshake-timeout", "wire.handshake_timeout", "Time for a TLS handshake."),
         Mapped("request-header-timeout", "wire.header_timeout",
                "Time from the first byte of a request's header to its last."),
