@@ -70,7 +70,9 @@ def merged(fleet: Fleet, count: int = 600) -> None:
     each = count // len(writers)
     single: dict[str, float] = {}
     together: dict[str, float] = {}
-    version = everything.get("", limit=1).json["metadata"]["resourceVersion"]
+    page = everything.get("", limit=1)
+    assert page.status == 200, page
+    version = page.json["metadata"]["resourceVersion"]
     tasks = [
         threading.Thread(
             target=note_events, args=(everything, version, together, each * len(writers))
