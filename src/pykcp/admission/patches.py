@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from pykcp.admission.subject import stamped, typed
+from pykcp.admission.subject import typed
 from pykcp.admission.webhooks.review import unfit
 from pykcp.machinery.patch import jsonpatch
 from pykcp.machinery.patch.refusals import PatchTooCostly, unexpected
@@ -151,7 +151,7 @@ async def read_patched(
 def patched_document(before: Object, operations: list[Any], cluster: str) -> JSON:
     """What a webhook's patch makes of an object, not yet read as one of its kind."""
     try:
-        return apply_patch(stamped(before, cluster), operations)
+        return apply_patch(codec.with_cluster(before, cluster), operations)
     except PatchFailed as error:
         raise InternalError(str(error)) from error
 

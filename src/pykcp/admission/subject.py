@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 from pykcp.machinery.status import Forbidden
-from pykcp.registry.codec import CLUSTER_ANNOTATION
+from pykcp.registry.codec import with_cluster
 from pykcp.registry.resource import Resource
 from pykcp.registry.verbs.admitting import AdmissionRequest, ShownKind
 from pykcp.registry.verbs.deletion import DeleteOptions
@@ -75,7 +75,7 @@ class Subject:
                 return orjson.Fragment(texts[0]), orjson.Fragment(texts[1])
         new, old = self.shown(target)
         if cluster:
-            new, old = new and stamped(new, cluster), old and stamped(old, cluster)
+            new, old = new and with_cluster(new, cluster), old and with_cluster(old, cluster)
         return new, old
 
     def show(self, target: Resource, obj: Object | None, old: Object | None) -> None:
@@ -112,13 +112,6 @@ def typed(resource: Resource, obj: Object) -> Object:
     if "kind" in obj:
         return obj
     return {"kind": resource.kind, "apiVersion": resource.api_version, **obj}
-
-
-def stamped(obj: Object, cluster: str) -> Object:
-    """The object as a webhook is shown it: with the logical cluster that it is in."""
-    metadata = obj["metadata"]
-    annotations = {**(metadata.get("annotations") or {}), CLUSTER_ANNOTATION: cluster}
-    return {**obj, "metadata": {**metadata, "annotations": annotations}}
 
 
 def request_json(subject: Subject, target: Resource) -> Object:

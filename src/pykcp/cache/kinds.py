@@ -162,10 +162,13 @@ class CachedResource(Resource):
         return {name: metadata[name] for name in _KEPT if metadata.get(name) is not None}
 
     def encode(self, stored: Object, cluster: str) -> Value:
-        return codec.encode(_placed(stored, cluster), split(cluster).cluster)
+        return codec.encode(_placed(stored, cluster), self.annotated_cluster(cluster))
+
+    def annotated_cluster(self, cluster: str) -> str:
+        return split(cluster).cluster
 
     def unversioned(self, obj: Object, cluster: str) -> bytes:
-        return codec.unversioned(_placed(obj, cluster), split(cluster).cluster)
+        return codec.unversioned(_placed(obj, cluster), self.annotated_cluster(cluster))
 
     def terms_of(self, stored: Object, cluster: str) -> str:
         metadata = stored["metadata"]

@@ -118,6 +118,13 @@ def strip_cluster(obj: Object) -> None:
             del metadata["annotations"]
 
 
+def with_cluster(obj: Object, cluster: str) -> Object:
+    """A copy as clients see it: with the cluster annotation. Shares everything else."""
+    metadata = obj["metadata"]
+    annotations = {**(metadata.get("annotations") or {}), CLUSTER_ANNOTATION: cluster}
+    return {**obj, "metadata": {**metadata, "annotations": annotations}}
+
+
 def without_cluster(value: bytes) -> bytes:
     """A stored value without the cluster annotation, if it has one.
 

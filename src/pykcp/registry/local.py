@@ -231,7 +231,7 @@ class LocalClient:
         if form == MERGE_PATCH:
             make = partial(_merged, patch)
         elif form == JSON_PATCH:
-            make = partial(_patched, jsonpatch.decode(orjson.dumps(patch), strict=True)[0])
+            make = partial(_patched, jsonpatch.decode(orjson.dumps(patch), strict=True)[0], cluster)
         else:
             raise ValueError(f"not a form of patches: {form}")
         return await self.change(cluster, kind, name, make, namespace, subresource)
@@ -318,5 +318,5 @@ def _merged(patch: Object, live: Object) -> Any:
     return mergepatch.apply(live, patch)
 
 
-def _patched(operations: list[Any], live: Object) -> Any:
-    return jsonpatch.apply(live, operations)
+def _patched(operations: list[Any], cluster: str, live: Object) -> Any:
+    return jsonpatch.apply(codec.with_cluster(live, cluster), operations)

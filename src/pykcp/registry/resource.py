@@ -315,6 +315,10 @@ class Resource:
     def encode(self, stored: Object, cluster: str) -> Value:
         return codec.encode(stored, cluster, self.version_suffix)
 
+    def annotated_cluster(self, cluster: str) -> str:
+        """What the cluster annotation of an object says."""
+        return cluster
+
     def unversioned(self, obj: Object, cluster: str) -> bytes:
         """What a dry run answers with."""
         return codec.unversioned(obj, cluster)

@@ -164,3 +164,12 @@ def test_updates_are_mutated_too(hooks: Any) -> None:
     assert changed.json["data"] == {"a": "1", "b": "2", "stamp": "2"}
     stored = hooks.client.get(f"{hooks.CONFIG_MAPS}/x")
     assert stored.json["data"] == changed.json["data"]
+
+
+def test_an_annotation_can_be_added_to_those_that_it_sees(hooks: Any) -> None:
+    """Also if the only one that it sees is that of the cluster."""
+    note = {"op": "add", "path": "/metadata/annotations/note", "value": "1"}
+    hooks.add("Mutating", "note", lambda _: hooks.patch_of(note))
+    made = hooks.create("x", {"a": "1"})
+    assert made.status == 201, made
+    assert made.json["metadata"]["annotations"]["note"] == "1"

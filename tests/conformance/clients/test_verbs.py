@@ -181,6 +181,15 @@ async def test_json_patch(seam: Seam) -> None:
     assert refused.value.code == 422
 
 
+async def test_json_patch_of_the_annotations_that_are_read(seam: Seam) -> None:
+    await _created(seam, "a", data={"n": "1"})
+    patch = [{"op": "add", "path": "/metadata/annotations/note", "value": "1"}]
+    written = await seam.client.patch(
+        seam.cluster, CONFIG_MAPS, seam.named("a"), patch, NAMESPACE, form=JSON_PATCH
+    )
+    assert written["metadata"]["annotations"]["note"] == "1"
+
+
 async def test_patch_of_what_is_not_there(seam: Seam) -> None:
     with pytest.raises(NotFound):
         await seam.client.patch(seam.cluster, CONFIG_MAPS, seam.named("no"), {}, NAMESPACE)

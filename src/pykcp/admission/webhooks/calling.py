@@ -17,7 +17,7 @@ from pykcp.admission.expressions.evaluating import (
 )
 from pykcp.admission.lookups import AdmissionLookups, show
 from pykcp.admission.policies.costly import evaluated
-from pykcp.admission.subject import Subject, request_json, stamped
+from pykcp.admission.subject import Subject, request_json
 from pykcp.admission.webhooks.client import AdmissionWebhookClient, WebhookCallFailed
 from pykcp.admission.webhooks.review import (
     NO_KNOWN_VERSION,
@@ -37,6 +37,7 @@ from pykcp.machinery.status import (
     StatusError,
     go_quote,
 )
+from pykcp.registry.codec import with_cluster
 from pykcp.registry.context import RequestContext
 from pykcp.registry.resource import Resource
 from pykcp.types import Object
@@ -154,7 +155,7 @@ def sent_values(subject: Subject, target: Resource) -> dict[str, Any]:
 def condition_values(subject: Subject, target: Resource, questions: Questions) -> dict[str, Any]:
     """What match conditions of a webhook see."""
     cluster = subject.cluster
-    obj, old = (one and stamped(one, cluster) for one in subject.shown(target))
+    obj, old = (one and with_cluster(one, cluster) for one in subject.shown(target))
     return {
         **_values(subject, target, obj, old),
         "authorizer": questions.value(),

@@ -59,7 +59,8 @@ def _recipe(call: Call, form: str) -> Patching | Applying:
     if form == APPLY_PATCH:
         return apply_of(call)
     sent = Sent(body_of(call), form, context.field_validation)
-    return Patching(sent, info.namespace, info.name)
+    cluster = "" if call.is_plain else call.resource.annotated_cluster(context.cluster)
+    return Patching(sent, info.namespace, info.name, cluster)
 
 
 def apply_of(call: Call) -> Applying:

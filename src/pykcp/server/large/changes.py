@@ -87,6 +87,8 @@ class Patching(_OfBody):
 
     namespace: str
     name: str
+    cluster: str
+    """The logical cluster that the object's annotation names; "" if it has no such annotation."""
 
     def bind(self, resource: Resource, warn: Warn) -> Make:
         found: list[str] = []
@@ -118,7 +120,7 @@ class Patching(_OfBody):
         if form == JSON_PATCH:
             operations, found = jsonpatch.decode(body, strict=strict)
             problems += found
-            return lambda live: jsonpatch.apply(codec.copy(live), operations)
+            return lambda live: jsonpatch.apply(codec.copy(self._as_served(live)), operations)
         if form == MERGE_PATCH:
             merge, found = mergepatch.decode(body, strict=strict)
             problems += found
@@ -130,6 +132,10 @@ class Patching(_OfBody):
         problems += found
         schema = resource.definition.schema(resource.version)
         return lambda live: strategic.apply(schema, live, document)
+
+    def _as_served(self, live: Object) -> Object:
+        """The object that the client knows: its operations name what they find there."""
+        return codec.with_cluster(live, self.cluster) if self.cluster else live
 
     def _decode(self, resource: Resource, patched: JSON, problems: list[str], warn: Warn) -> Object:
         """The patched object, typed; what does not fit is the patch's fault: 422.
