@@ -23,6 +23,8 @@ _TEXT = re.compile(r"([+-]?)(0*+)([0-9]*+)(?:\.([0-9]*+))?+([eEinumkKMGTP]*+[-+]
 _MAX_LENGTH = 1000
 _INT64_MAX = (1 << 63) - 1
 _INT64_DIGITS = 18
+_COMPARABLE = 40
+"""Between quantities that differ by more digits, the smaller one does not matter."""
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _DECIMAL_SUFFIX = {exponent: suffix for suffix, exponent in _DECIMAL.items()}
@@ -73,6 +75,17 @@ class Quantity:
         left = self.unscaled * int(10 ** max(shift, 0))
         right = other.unscaled * int(10 ** max(-shift, 0))
         return (left > right) - (left < right)
+
+    def __add__(self, other: Quantity) -> Quantity:
+        """In the format of this one, unless it is zero."""
+        if abs(self.exponent - other.exponent) > _COMPARABLE:
+            return max(self, other)  # clients choose exponents: ten is not raised to any power
+        exponent = min(self.exponent, other.exponent)
+        unscaled = sum(q.unscaled * int(10 ** (q.exponent - exponent)) for q in (self, other))
+        return Quantity(unscaled, exponent, self.format if self.sign else other.format)
+
+    def __sub__(self, other: Quantity) -> Quantity:
+        return self + Quantity(-other.unscaled, other.exponent, other.format)
 
     def _magnitude(self) -> int:
         return len(str(abs(self.unscaled))) + self.exponent

@@ -9,20 +9,23 @@ Creates in one namespace are serialized, because most attempts would otherwise c
 A quota in the namespace `admin` with kcp's annotation counts its whole logical cluster, including
 cluster-scoped objects.
 
-Only counts (`count/<resource>.<group>`) are supported, as in kcp. A quota takes effect
-immediately: counts that are missing in its status are computed when needed.
+Counts (`count/<resource>.<group>`) take effect immediately: those that are missing in the status
+of a quota are computed when needed. What pods, services and claims use beyond their number
+(`requests.cpu`, `services.nodeports`, …) is limited as soon as the status names it, as in
+Kubernetes. A quota of a whole logical cluster only counts.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pykcp.caching import BoundedCache
 from pykcp.machinery import quantity
-from pykcp.machinery.quantity import QuantityError
+from pykcp.machinery.quantity import Quantity, QuantityError
 from pykcp.machinery.resources import GroupVersionResource
 from pykcp.machinery.status import Forbidden, qualified
 from pykcp.registry import codec
@@ -31,6 +34,9 @@ from pykcp.registry.stored import Entry, Event, Query, StoreReader
 from pykcp.registry.verbs.admitting import AdmissionRequest, Counts
 from pykcp.registry.verbs.reservations import counted
 from pykcp.types import Object
+
+if TYPE_CHECKING:
+    from pykcp.apis.kube.workloads.quota_usage import QuotaMeter
 
 RESOURCE_QUOTAS = GroupVersionResource("", "v1", "resourcequotas")
 PREFIX = resource_prefix(RESOURCE_QUOTAS.group, RESOURCE_QUOTAS.resource)
@@ -42,6 +48,7 @@ _TRUE = frozenset(("1", "t", "T", "TRUE", "true", "True"))
 _REMEMBER = 8192
 
 Keys = tuple[str, ...]
+Amounts = Mapping[str, Quantity]
 
 
 def count_name(group: str, plural: str) -> str:
@@ -49,8 +56,26 @@ def count_name(group: str, plural: str) -> str:
     return COUNT + qualified(group, plural)
 
 
-OLD_NAMES = frozenset(("configmaps", "secrets", "resourcequotas"))
+OLD_NAMES = frozenset(
+    (
+        "configmaps",
+        "persistentvolumeclaims",
+        "replicationcontrollers",
+        "resourcequotas",
+        "secrets",
+        "services",
+    )
+)
 """Core kinds that quotas may also count by their bare name, as in Kubernetes (kcp does not)."""
+METERED = frozenset(
+    (
+        ("", "persistentvolumeclaims"),
+        ("", "pods"),
+        ("", "services"),
+        ("resource.k8s.io", "resourceclaims"),
+    )
+)
+"""Kinds of which quotas limit more than the number (group and plural)."""
 
 
 def names_of(group: str, plural: str) -> tuple[str, ...]:
@@ -59,18 +84,25 @@ def names_of(group: str, plural: str) -> tuple[str, ...]:
     return (counted, plural) if not group and plural in OLD_NAMES else (counted,)
 
 
-def amount(text: str) -> int:
-    """A number of objects; invalid values count as zero."""
-    if text.isdigit():
-        return int(text)
+def amount(text: str) -> Quantity:
+    """An amount that a quota names; invalid values count as zero."""
     try:
-        return quantity.parse(text).value
+        return quantity.parse(text)
     except QuantityError:
-        return 0
+        return _ZERO
+
+
+def meter_of(group: str, plural: str) -> QuotaMeter | None:
+    """How the kind uses quotas if they limit more of it than the number."""
+    if (group, plural) not in METERED:
+        return None
+    from pykcp.apis.kube.workloads.quota_usage import METERS
+
+    return METERS[group, plural]
 
 
 def is_scoped(quota: Object) -> bool:
-    """Scopes select pods and volumes; objects that are only counted are in none of them."""
+    """Scopes select pods and claims; objects that are only counted are in none of them."""
     spec = quota.get("spec") or {}
     return bool(spec.get("scopes") or spec.get("scopeSelector"))
 
@@ -200,22 +232,22 @@ class _Charge:
     def __init__(self, entry: Entry, cluster: str) -> None:
         self.entry, self.cluster = entry, cluster
         self.quota = codec.decode(entry.value)
-        self.more: dict[str, str] = {}
+        self.more: dict[str, Quantity] = {}
         """What is used after the write, by name."""
 
 
 class ResourceQuota:
     name = "KCPKubeResourceQuota"
-    operations = ("CREATE",)
+    operations = ("CREATE", "UPDATE")
 
     def __init__(self, store: StoreReader, quotas: Quotas) -> None:
         self._store, self._quotas = store, quotas
 
     def wants(self, request: AdmissionRequest) -> bool:
         resource = request.resource
-        if request.operation != "CREATE" or resource.definition.ephemeral:
+        if request.operation != "CREATE" and (resource.group, resource.plural) not in METERED:
             return False
-        if request.context.is_new:
+        if resource.definition.ephemeral or request.context.is_new:
             return False
         if self._quotas.known(request.context.cluster, request.namespace) == ():
             return False
@@ -223,6 +255,8 @@ class ResourceQuota:
 
     async def validate(self, request: AdmissionRequest) -> None:
         if not await self._quotas.keys(request.context.cluster, request.namespace):
+            return
+        if request.operation == "UPDATE" and not _may_use_more(request):
             return
         if request.context.dry_run:
             await self._charge((request,))  # judged only: a dry run writes nothing
@@ -246,7 +280,7 @@ class ResourceQuota:
         return cluster, namespace
 
     async def _charge(self, requests: Sequence[AdmissionRequest]) -> Counts:
-        """What makes every quota count these creates; Forbidden if one of them has no room."""
+        """What makes every quota count these writes; Forbidden if one of them has no room."""
         charges: dict[str, _Charge] = {}
         for request in requests:
             for key in await self._quotas.keys(request.context.cluster, request.namespace):
@@ -265,31 +299,85 @@ class ResourceQuota:
 
     async def _count(self, request: AdmissionRequest, charge: _Charge) -> None:
         """Count one more object; Forbidden if that is more than the quota allows."""
-        quota, resource = charge.quota, request.resource
-        hard = (quota.get("spec") or {}).get("hard") or {}
-        names = [n for n in names_of(resource.group, resource.plural) if n in hard]
-        if not names or is_scoped(quota):
+        quota = charge.quota
+        requested = _requested(request, quota)
+        if not requested:
             return
-        used = await self._usage(request, quota, names)
-        used |= {name: charge.more[name] for name in names if name in charge.more}
-        exceeded = [name for name in names if amount(used[name]) + 1 > amount(hard[name])]
-        if exceeded:
-            raise _exceeded(request, quota, exceeded, used, hard)
-        charge.more |= {name: str(amount(used[name]) + 1) for name in names}
+        used = await self._usage(request, quota, requested)
+        used |= {name: charge.more[name] for name in requested if name in charge.more}
+        hard = _limits(quota)
+        after = {name: used[name] + requested[name] for name in requested}
+        exceeded = sorted(name for name in requested if after[name] > hard[name])
+        if exceeded and request.subresource != "status":
+            raise _exceeded(request, quota, exceeded, (requested, used, hard))
+        charge.more |= after
 
     async def _usage(
-        self, request: AdmissionRequest, quota: Object, names: Sequence[str]
-    ) -> dict[str, str]:
+        self, request: AdmissionRequest, quota: Object, names: Amounts
+    ) -> dict[str, Quantity]:
         """What the quota has counted; what it has not yet is counted now."""
-        known = _used(quota)
+        known = {name: amount(text) for name, text in _used(quota).items()}
         if all(name in known for name in names):
             return {name: known[name] for name in names}
         cluster = request.context.cluster
         namespace = "" if is_wide(quota) else request.namespace
         number = await self._store.count(range_prefix(request.resource.prefix, cluster, namespace))
-        return {name: known.get(name, str(number)) for name in names}
+        return {name: known.get(name, Quantity(number, 0)) for name in names}
 
 
+def _may_use_more(request: AdmissionRequest) -> bool:
+    meter = meter_of(request.resource.group, request.resource.plural)
+    new, old = request.obj, request.old
+    if meter is None or new is None or old is None or request.kind is not None:
+        return False
+    return meter.charges(request.subresource, new, old)
+
+
+def _requested(request: AdmissionRequest, quota: Object) -> dict[str, Quantity]:
+    """What a write uses more of what a quota limits."""
+    kind = (request.resource.group, request.resource.plural)
+    hard = (quota.get("spec") or {}).get("hard") or {}
+    found: dict[str, Quantity] = {}
+    meter = None if is_wide(quota) else meter_of(*kind)
+    if meter is not None:
+        found = _metered(request, quota, meter)
+    if request.operation == "CREATE" and not is_scoped(quota):
+        found |= {name: _ONE for name in names_of(*kind) if name in hard}
+    return found
+
+
+def _metered(request: AdmissionRequest, quota: Object, meter: QuotaMeter) -> dict[str, Quantity]:
+    from pykcp.apis.kube.workloads.quota_usage import growth, is_in_scopes, missing
+
+    new, old = request.obj or {}, request.old
+    limited = sorted(name for name in _status(quota, "hard") if meter.measures(name))
+    if not limited or not is_in_scopes(meter, quota, new):
+        return {}
+    name = quota["metadata"]["name"]
+    lacking = missing(limited, new) if request.resource.plural == "pods" else ""
+    if lacking:
+        raise _refused(request, f"failed quota: {name}: {lacking}")
+    if any(one not in _used(quota) for one in limited):
+        text = f"status unknown for quota: {name}, resources: {','.join(limited)}"
+        raise _refused(request, text)
+    now = time.time()
+    if old is not None and is_in_scopes(meter, quota, old):
+        used = growth(meter, new, old, now)
+    else:
+        used = meter.usage(new, now)
+    return {one: used[one] for one in limited if one in used and used[one].sign > 0}
+
+
+def _limits(quota: Object) -> dict[str, Quantity]:
+    """Counts are limited at once, all else as soon as it is known what is used of it."""
+    known: dict[str, str] = {
+        **_status(quota, "hard"),
+        **((quota.get("spec") or {}).get("hard") or {}),
+    }
+    return {name: amount(text) for name, text in known.items()}
+
+
+_ZERO, _ONE = Quantity(0, 0), Quantity(1, 0)
 _NO_QUOTAS: tuple[Keys, Keys] = ((), ())
 _ALL: Keys = ("*",)
 """It is not known which."""
@@ -301,31 +389,31 @@ def _joined(own: Keys, wide: Keys) -> Keys:
 
 
 def _used(quota: Object) -> dict[str, Any]:
+    return _status(quota, "used")
+
+
+def _status(quota: Object, name: str) -> dict[str, Any]:
     status: Object = quota.get("status") or {}
-    return status.get("used") or {}
+    return status.get(name) or {}
 
 
-def _with_used(quota: Object, used: dict[str, str]) -> Object:
+def _with_used(quota: Object, used: Amounts) -> Object:
     status = dict(quota.get("status") or {})
-    status["used"] = {**_used(quota), **used}
+    status["used"] = {**_used(quota), **{name: str(value) for name, value in used.items()}}
     return {**quota, "status": status}
 
 
 def _exceeded(
-    request: AdmissionRequest,
-    quota: Object,
-    names: Sequence[str],
-    used: dict[str, str],
-    hard: dict[str, str],
+    request: AdmissionRequest, quota: Object, names: Sequence[str], amounts: Sequence[Amounts]
 ) -> Forbidden:
-    resource = request.resource
-    requested = ",".join(f"{name}=1" for name in names)
-    held = ",".join(f"{name}={used[name]}" for name in names)
-    limits = ",".join(f"{name}={hard[name]}" for name in names)
-    return Forbidden.resource(
-        resource.group,
-        resource.plural,
-        request.name,
+    requested, used, limited = (",".join(f"{name}={of[name]}" for name in names) for of in amounts)
+    return _refused(
+        request,
         f"exceeded quota: {quota['metadata']['name']}, requested: {requested}, "
-        f"used: {held}, limited: {limits}",
+        f"used: {used}, limited: {limited}",
     )
+
+
+def _refused(request: AdmissionRequest, why: str) -> Forbidden:
+    resource = request.resource
+    return Forbidden.resource(resource.group, resource.plural, request.name, why)

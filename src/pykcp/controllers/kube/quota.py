@@ -2,23 +2,27 @@
 
 Admission adds created objects (see `admission.plugins.resource_quota`); this controller does
 the rest: the first count of a new or changed quota, deletions, and manual changes of the status.
-It counts key prefixes and decodes nothing. It uses the same lock of a namespace as creates, so
-a count is never outdated by a concurrent create.
+It counts key prefixes, and decodes objects only of kinds of which a quota limits more than the
+number. It uses the same lock of a namespace as creates, so a count is never outdated by a
+concurrent create.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from pykcp.admission.plugins.resource_quota import (
     COUNT,
+    METERED,
     OLD_NAMES,
     RESOURCE_QUOTAS,
     UNCOUNTED,
     Quotas,
     is_scoped,
     is_wide,
+    meter_of,
 )
 from pykcp.aio.resting import ShortSlices
 from pykcp.aio.slices import Slices
@@ -27,13 +31,19 @@ from pykcp.clients.interface import Change, Client, Lister, ShardFeed
 from pykcp.controllers.runtime.controller import Controller
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.machinery.object_keys import resource_id
+from pykcp.machinery.quantity import Quantity
 from pykcp.machinery.status import NotFound
 from pykcp.registry.catalog.directory import Directory
 from pykcp.registry.codec import decode
 from pykcp.types import Object
 
+if TYPE_CHECKING:
+    from pykcp.apis.kube.workloads.quota_usage import QuotaMeter
+
 NAME = "resourcequota-controller"
 _QUOTAS = kind_id(RESOURCE_QUOTAS)
+_METERED = frozenset(resource_id(*kind) for kind in METERED)
+_ZERO = Quantity(0, 0)
 _GATHER = 0.02
 """Seconds to wait for more news: a thousand deletions are not a thousand counts."""
 _CHECK_AGAIN = 1.0
@@ -70,10 +80,13 @@ class ResourceQuotas:
     def _on_anything(self, change: Change) -> None:
         if change.resource == _QUOTAS:
             self._on_quota(change)
-        if not (change.created or change.deleted):
+        is_update = not (change.created or change.deleted)
+        if is_update and change.resource.partition(":")[0] not in _METERED:
             return
         cluster = change.cluster
         for place in self._quotas.places(cluster, change.namespace):
+            if is_update and not _uses_other(change):
+                return
             if change.created and self._accounted == (place, _revision_before(change.revision)):
                 continue  # admission counted it in the same transaction
             self.controller.add_after(QuotaNamespace(cluster, place.partition("/")[2]), _GATHER)
@@ -106,12 +119,16 @@ class ResourceQuotas:
         used = {n: amount for n, amount in (before.get("used") or {}).items() if n in hard}
         where = place._replace(namespace="") if is_wide(quota) else place
         slices, stored = Slices(place.cluster), self._stored(place.cluster)
-        for counted in hard:
+        counts = [name for name in hard if _is_counted(name) and not _is_metered(name, quota)]
+        for counted in counts:
             number = await self._number(where, counted, stored)
             if number is not None:
-                used[counted] = "0" if is_scoped(quota) else str(number)
+                used[counted] = "0" if is_scoped(quota) else str(Quantity(number, 0))
             if slices.is_over():
                 await slices.next()
+        if not is_wide(quota):
+            others = [name for name in hard if name not in counts]
+            used |= await self._measured(place, quota, others, stored)
         status = {"hard": dict(hard), "used": used}
         if (before.get("hard") or {}) == hard and (before.get("used") or {}) == used:
             return
@@ -120,6 +137,45 @@ class ResourceQuotas:
             await self._client.update(place.cluster, RESOURCE_QUOTAS, changed, "status")
         except NotFound:
             return  # the quota is gone: nothing to keep
+
+    async def _measured(
+        self,
+        place: QuotaNamespace,
+        quota: Object,
+        names: Sequence[str],
+        stored: Mapping[tuple[str, str], str],
+    ) -> dict[str, str]:
+        """What the objects of a namespace use of what is limited, as far as their kinds are served."""
+        found: dict[str, Quantity] = {}
+        for kind in sorted(METERED.intersection(stored)) if names else ():
+            meter = meter_of(*kind)
+            limited = [name for name in names if meter is not None and meter.measures(name)]
+            if meter is None or not limited:
+                continue
+            found |= {name: found.get(name, _ZERO) for name in limited}
+            await self._add_up(place, quota, (meter, stored[kind]), found)
+        return {name: str(used) for name, used in found.items()}
+
+    async def _add_up(
+        self,
+        place: QuotaNamespace,
+        quota: Object,
+        kind: tuple[QuotaMeter, str],
+        totals: dict[str, Quantity],
+    ) -> None:
+        """Add what all objects of a kind (a meter and a resource) use, as far as it is asked for."""
+        from pykcp.apis.kube.workloads.quota_usage import is_in_scopes
+
+        (meter, resource), slices, now = kind, Slices(place.cluster), time.time()
+        async for page in self._lister.values_of(resource, place.cluster, place.namespace):
+            for value in page:
+                obj = decode(value)
+                if is_in_scopes(meter, quota, obj):
+                    for name, used in meter.usage(obj, now).items():
+                        if name in totals:
+                            totals[name] += used
+                if slices.is_over():
+                    await slices.next()
 
     def _stored(self, cluster: str) -> dict[tuple[str, str], str]:
         """What objects are stored as, by group and plural of their kind."""
@@ -147,6 +203,21 @@ def _kind_of(counted: str) -> tuple[str, str]:
         return "", counted
     plural, _, group = counted[len(COUNT) :].partition(".")
     return group, plural
+
+
+def _is_metered(name: str, quota: Object) -> bool:
+    """Whether objects have to be looked at: scopes select some of them."""
+    return is_scoped(quota) and not is_wide(quota) and _kind_of(name) in METERED
+
+
+def _uses_other(change: Change) -> bool:
+    """Whether an update changed what its object uses of any quota."""
+    group, _, plural = change.resource.partition(":")[0].partition("/")
+    meter, before = meter_of("" if group == "core" else group, plural), change.previous()
+    if meter is None or before is None:
+        return True
+    old, new, now = decode(before), decode(change.value), time.time()
+    return meter.charges("", new, old) or meter.usage(old, now) != meter.usage(new, now)
 
 
 def _is_counted(name: str) -> bool:

@@ -39,6 +39,7 @@ from pykcp.registry.verbs.delete import Deleted, remove, remove_marked
 from pykcp.registry.verbs.deletion import DeleteOptions, DeletionAction
 from pykcp.registry.verbs.large_request import LargeRequest, deletion_request
 from pykcp.registry.verbs.large_work import Assigned, LargeWork, ValidatedObject
+from pykcp.registry.verbs.reservations import write_reserved
 from pykcp.storage.interface import Entry
 from pykcp.storage.operations import DeleteKey, PutKey
 from pykcp.types import Object
@@ -143,7 +144,7 @@ async def update_large(target: WriteTarget, change: ObjectChange, entry: Entry) 
     await admission.validate(request)
     if judged.failure is not None:
         raise judged.failure
-    return await _commit(resource, ctx, judged, entry)
+    return await _commit(request, judged, entry)
 
 
 async def update_viewed(target: WriteTarget, view: SubresourceView, entry: Entry) -> bytes:
@@ -166,7 +167,7 @@ async def update_viewed(target: WriteTarget, view: SubresourceView, entry: Entry
     if judged.validated.failure is not None:
         raise judged.validated.failure
     view.written = judged.new
-    return await _commit(resource, ctx, judged.validated, entry)
+    return await _commit(request, judged.validated, entry)
 
 
 async def _live(resource: Resource, entry: Entry) -> bytes:
@@ -176,9 +177,8 @@ async def _live(resource: Resource, entry: Entry) -> bytes:
     return await resource.own_form(entry.value)
 
 
-async def _commit(
-    resource: Resource, ctx: RequestContext, judged: ValidatedObject, entry: Entry
-) -> bytes:
+async def _commit(request: AdmissionRequest, judged: ValidatedObject, entry: Entry) -> bytes:
+    resource = request.resource
     operation: PutKey | DeleteKey
     if judged.is_removed:
         operation = DeleteKey(entry.key, codec.reopen(entry.value), entry.revision)
@@ -186,9 +186,9 @@ async def _commit(
         return await resource.own_form(entry.value)
     else:
         operation = PutKey(entry.key, judged.value, judged.terms, judged.indexes, entry.revision)
-    if ctx.dry_run:
+    if request.context.dry_run:
         return judged.dry
-    (revision,) = await resource.services.store.write((operation,))
+    (revision,) = await write_reserved(resource.services.store, (operation,), (request,))
     if judged.is_removed:
         revision = entry.revision  # who took the last finalizer away sees what there was
     return await resource.own_form(codec.fill(judged.value, revision))

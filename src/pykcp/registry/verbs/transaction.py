@@ -105,7 +105,7 @@ Write = Create | CreateUnchecked | Update | Delete | FromTemplate | Raw
 class _Prepared(NamedTuple):
     operations: Sequence[Operation]
     request: AdmissionRequest | None = None
-    """Of a create: says which limits keep count of it."""
+    """Says which limits keep count of the write."""
 
 
 _NOTHING = _Prepared(())
@@ -249,7 +249,9 @@ async def _update(store: Store, one: Update, ctx: RequestContext) -> _Prepared:
     change = ObjectChange(make, is_patch=True)
     target = WriteTarget(resource, ctx, "", one.name, WHOLE)
     prepared = await prepare_update(target, change, entry)
-    return _NOTHING if prepared.operation is None else _Prepared((prepared.operation,))
+    if prepared.operation is None:
+        return _NOTHING
+    return _Prepared((prepared.operation,), prepared.request)
 
 
 async def _delete(store: Store, one: Delete, ctx: RequestContext) -> _Prepared:

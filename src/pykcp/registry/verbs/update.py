@@ -15,6 +15,7 @@ from pykcp.registry.verbs.changes import ObjectChange, WriteTarget, Written, liv
 from pykcp.registry.verbs.create import create, dedup_owners, facts_of
 from pykcp.registry.verbs.deletion import is_finished, is_kept_namespace
 from pykcp.registry.verbs.preconditions import check_missing, check_versions
+from pykcp.registry.verbs.reservations import write_reserved
 from pykcp.storage.errors import RevisionMismatch, StoreError
 from pykcp.storage.interface import Entry
 from pykcp.storage.operations import DeleteKey, PutKey
@@ -110,7 +111,11 @@ async def _update_once(target: WriteTarget, change: ObjectChange, entry: Entry) 
     operation = prepared.operation
     if operation is None or target.context.dry_run:
         return prepared.value
-    (revision,) = await resource.services.store.write((operation,))
+    store, request = resource.services.store, prepared.request
+    if request is None:
+        (revision,) = await store.write((operation,))
+    else:
+        (revision,) = await write_reserved(store, (operation,), (request,))
     if isinstance(operation, DeleteKey):
         return prepared.value
     return await resource.own_form(codec.fill(operation.value, revision))
@@ -123,6 +128,8 @@ class Prepared(NamedTuple):
     """None if nothing would change."""
     value: bytes
     """The object as it is, as a dry run shows it, or as it was left by the update that removed it."""
+    request: AdmissionRequest | None = None
+    """If limits keep count of the change: says which."""
 
 
 async def prepare_update(target: WriteTarget, change: ObjectChange, entry: Entry) -> Prepared:
@@ -157,7 +164,8 @@ async def prepare_update(target: WriteTarget, change: ObjectChange, entry: Entry
     is_current = not (entry.is_stale or resource.is_outdated(entry.value))
     if new == live and is_current and not resource.is_changed_by_reading(value):
         return Prepared(None, value)
-    return await _replacement(resource, ctx, new, entry, can_restart=request.can_restart)
+    made = await _replacement(resource, ctx, new, entry, can_restart=request.can_restart)
+    return made if request.reservations is None else made._replace(request=request)
 
 
 async def new_object(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from operator import add
 from typing import Any
 
 from pykcp.machinery.quantity import MILLI, Quantity, parse
@@ -11,8 +12,6 @@ from pykcp.types import Object
 ANNOTATION = "kubernetes.io/limit-ranger"
 _MAX_MILLI = (2**63 - 1) // 1000
 _POD_LEVEL = ("cpu", "memory")
-_COMPARABLE = 40
-"""Between quantities that differ by more digits, the smaller one does not matter."""
 Amounts = dict[str, Quantity]
 
 
@@ -83,7 +82,7 @@ def pod_problems(limit_range: Object, pod: Object) -> list[str]:
                 requests, limits = _amounts(own.get("requests")), _amounts(own.get("limits"))
                 found += _problems("Container", item, requests, limits)
         elif item.get("type") == "Pod":
-            totals = (_total(spec, name) for name in ("requests", "limits"))
+            totals = (total(spec, name) for name in ("requests", "limits"))
             found += _problems("Pod", item, *totals)
     return found
 
@@ -187,27 +186,27 @@ def _ratio(
 # --- what all containers of a pod ask for
 
 
-def _total(spec: Object, name: str) -> Amounts:
+def total(spec: Object, name: str) -> Amounts:
     """The sum over containers, or what an init container needs if that is more."""
-    total: Amounts = {}
+    found: Amounts = {}
     for container in spec.get("containers") or ():
-        _combine(total, _of(container, name), _plus)
+        _combine(found, _of(container, name), add)
     beside: Amounts = {}
     """Of init containers that go on running."""
     first: Amounts = {}
     for container in spec.get("initContainers") or ():
         own = _of(container, name)
         if container.get("restartPolicy") == "Always":
-            _combine(total, own, _plus)
-            _combine(beside, own, _plus)
+            _combine(found, own, add)
+            _combine(beside, own, add)
             own = beside
         else:
             own = dict(own)
-            _combine(own, beside, _plus)
+            _combine(own, beside, add)
         _combine(first, own, max)
-    _combine(total, first, max)
+    _combine(found, first, max)
     of_pod = _amounts((spec.get("resources") or {}).get(name))
-    return total | {key: of_pod[key] for key in _POD_LEVEL if key in of_pod}
+    return found | {key: of_pod[key] for key in _POD_LEVEL if key in of_pod}
 
 
 def _of(container: Any, name: str) -> Amounts:
@@ -219,12 +218,3 @@ def _combine(
 ) -> None:
     for key, value in more.items():
         into[key] = combine(into[key], value) if key in into else value
-
-
-def _plus(one: Quantity, other: Quantity) -> Quantity:
-    if abs(one.exponent - other.exponent) > _COMPARABLE:
-        return max(one, other)  # clients choose exponents: ten is not raised to any power
-    exponent = min(one.exponent, other.exponent)
-    total = sum(q.unscaled * int(10 ** (q.exponent - exponent)) for q in (one, other))
-    form = one.format if one.sign else other.format
-    return Quantity(total, exponent, form)
