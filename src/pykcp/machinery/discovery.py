@@ -90,12 +90,13 @@ def _group(definitions: Sequence[ResourceDefinition], group: str, address: str) 
 
 
 def api_resource_list(
-    definitions: Sequence[ResourceDefinition], group: str, version: str
+    definitions: Sequence[ResourceDefinition], group: str, version: str, *, is_plain: bool = False
 ) -> Object:
+    """`is_plain`: as kube-apiserver shows it, not kcp."""
     resources: list[Object] = []
     for definition in definitions:
         if definition.group == group and version in definition.versions:
-            resources.append(_resource(definition))
+            resources.append(_resource(definition, is_plain=is_plain))
             resources += [_subresource(definition, s) for s in definition.subresources_of(version)]
     out: Object = {"kind": "APIResourceList"}
     if group:
@@ -105,7 +106,7 @@ def api_resource_list(
     return out
 
 
-def _resource(definition: ResourceDefinition) -> Object:
+def _resource(definition: ResourceDefinition, *, is_plain: bool) -> Object:
     out: Object = {
         "name": definition.plural,
         "singularName": definition.singular,
@@ -117,8 +118,12 @@ def _resource(definition: ResourceDefinition) -> Object:
         out["shortNames"] = list(definition.short_names)
     if definition.categories:
         out["categories"] = list(definition.categories)
-    if definition.storage_version_hash:
-        out["storageVersionHash"] = definition.storage_version_hash
+    if is_plain:
+        found = definition.kubernetes_storage_version_hash
+    else:
+        found = definition.storage_version_hash
+    if found:
+        out["storageVersionHash"] = found
     return out
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import pathlib
 import subprocess
 import sys
@@ -9,6 +11,7 @@ import time
 import urllib.request
 from collections.abc import Iterator
 
+import orjson
 import pytest
 
 from pykcp.auth.certificates import ensure_ca, ensure_signing_key, issue_client, issue_serving
@@ -357,3 +360,40 @@ def test_nothing_but_the_server_creates_or_deletes(masters: TestClient) -> None:
     made = masters.post("/api/v1/namespaces/bare/persistentvolumeclaims", claim).json
     assert made["metadata"]["finalizers"] == ["kubernetes.io/pvc-protection"]
     assert [one["metadata"]["name"] for one in masters.get(objects).json["items"]] == ["owned"]
+
+
+def test_the_range_of_services_is_an_object(masters: TestClient) -> None:
+    found = masters.get("/apis/networking.k8s.io/v1/servicecidrs/kubernetes").json
+    assert found["spec"] == {"cidrs": ["10.0.0.0/24"]}
+    (ready,) = found["status"]["conditions"]
+    assert (ready["type"], ready["status"]) == ("Ready", "True")
+
+
+def test_hashes_of_storage_versions_are_those_of_kube_apiserver(masters: TestClient) -> None:
+    """Of group, version and kind alone, for kinds of all sorts."""
+    for path, name, text in (
+        ("/api/v1", "configmaps", "/v1/ConfigMap"),
+        ("/api/v1", "pods", "/v1/Pod"),
+        ("/apis/apps/v1", "deployments", "apps/v1/Deployment"),
+        ("/apis/autoscaling/v1", "horizontalpodautoscalers", "autoscaling/v2/HorizontalPodAutoscaler"),
+    ):  # fmt: skip
+        (found,) = (one for one in masters.get(path).json["resources"] if one["name"] == name)
+        short = hashlib.sha256(text.encode()).digest()[:8]
+        assert found["storageVersionHash"] == base64.b64encode(short).decode()
+
+
+def test_kinds_need_not_be_named(masters: TestClient) -> None:
+    """Typed clients leave `kind` and `apiVersion` out; a text is read in one pass, as by Go."""
+    body = deployment("nameless")
+    del body["kind"], body["apiVersion"]
+    assert masters.post(DEPLOYMENTS, body).json["kind"] == "Deployment"
+    text = orjson.dumps(deployment("twice")).replace(
+        b'"spec":{"selector"', b'"spec":{"other":1,"replicas":1,"replicas":2,"selector"'
+    )
+    refused = masters.request(
+        "POST", f"{DEPLOYMENTS}?fieldValidation=Strict", text, "application/json"
+    )
+    assert refused.json["message"] == (
+        'Deployment in version "v1" cannot be handled as a Deployment: strict decoding error: '
+        'unknown field "spec.other", duplicate field "spec.replicas"'
+    )

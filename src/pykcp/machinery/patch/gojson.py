@@ -202,6 +202,35 @@ def _walk_pairs(value: Any, path: LazyPath, found: list[str]) -> None:
                 _walk_pairs(item, (path, f"[{index}]"), found)
 
 
+def in_document_order(raw: bytes, problems: list[str]) -> list[str]:
+    """Problems of a typed text as Go's decoder finds them, which is done with it in one pass."""
+    known = set(problems)
+    found: dict[str, None] = {}
+    _walk_known(json.loads(raw, object_pairs_hook=Pairs), None, known, found)
+    return [*found, *(problem for problem in problems if problem not in found)]
+
+
+def _walk_known(value: Any, path: LazyPath, known: set[str], found: dict[str, None]) -> None:
+    if isinstance(value, Pairs):
+        seen: set[str] = set()
+        for key, item in value:
+            own: LazyPath = (path, f".{key}")
+            problem = duplicate_field(own) if key in seen else unknown_field(own)
+            if problem in known:
+                found[problem] = None
+            seen.add(key)
+            if isinstance(item, list):
+                _walk_known(item, own, known, found)
+    else:
+        for index, item in enumerate(value):
+            if isinstance(item, list):
+                _walk_known(item, (path, f"[{index}]"), known, found)
+
+
+def unknown_field(path: LazyPath) -> str:
+    return f'unknown field "{spelled(path)}"'
+
+
 def duplicate_field(path: LazyPath) -> str:
     from pykcp.machinery.status import go_quote
 

@@ -209,5 +209,16 @@ class ResourceDefinition:
             return ""
         version = self.hash_version or self.storage_version
         group = self.api_version(version) if self.origin else self.storage[0]
-        text = f"{self.origin}/{group}/{version}/{self.kind}"
-        return base64.b64encode(hashlib.sha256(text.encode()).digest()[:8]).decode()
+        return _short_hash(f"{self.origin}/{group}/{version}/{self.kind}")
+
+    @property
+    def kubernetes_storage_version_hash(self) -> str:
+        """The same as kube-apiserver computes it."""
+        if self.ephemeral:
+            return ""
+        version = self.hash_version or self.storage_version
+        return _short_hash(f"{self.storage[0]}/{version}/{self.kind}")
+
+
+def _short_hash(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()[:8]).decode()

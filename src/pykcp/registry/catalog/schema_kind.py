@@ -9,6 +9,7 @@ from pykcp.apis.catalog import ResourceDefinition
 from pykcp.apis.kube.validation.custom import custom_rules
 from pykcp.apis.kube.validation.objectmeta import name_is_path_segment, validate_object_meta
 from pykcp.apis.kube.validation.rules import Facts, KindRules, before_create, before_update
+from pykcp.machinery.patch.gojson import in_document_order
 from pykcp.machinery.schema.custom import CustomType, rules_blocked
 from pykcp.machinery.schema.decode import DecodeError
 from pykcp.machinery.schema.jsonpath import find as find_path
@@ -79,6 +80,8 @@ class SchemaKind(OwnedKind):
 
     def decode(self, obj: Object, problems: list[str], raw: bytes | None = None) -> Object:
         decoded = self._decode(obj, problems, raw, keeps_nulls=False)
+        if self._definition.is_kubernetes and len(problems) > 1 and raw is not None:
+            problems[:] = in_document_order(raw, problems)
         if self._default is not None:
             self._default(decoded)
         return decoded

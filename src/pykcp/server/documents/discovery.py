@@ -33,12 +33,21 @@ _KEEP = 256
 
 class Discovery:
     def __init__(
-        self, directory: ServedResources, address: Callable[[], str], *, aggregates: bool = True
+        self,
+        directory: ServedResources,
+        address: Callable[[], str],
+        *,
+        aggregates: bool = True,
+        plain_cluster: str = "",
     ) -> None:
-        """`aggregates`: whether all of it can be had at once."""
+        """`aggregates`: whether all of it can be had at once.
+
+        `plain_cluster`: a logical cluster that is described as by kube-apiserver.
+        """
         self._directory = directory
         self._address = address
         self._aggregates = aggregates
+        self._plain_cluster = plain_cluster
         self._made: BoundedCache[tuple[object, ...], tuple[bytes, str]] = BoundedCache(
             "discovery", _KEEP
         )
@@ -94,11 +103,12 @@ class Discovery:
     ) -> None:
         if not any(d.group == group and version in d.versions for d in definitions):
             raise NotFound.path() if _is_builtin(definitions, group) else PageNotFound
+        is_plain = call.cluster == self._plain_cluster
         self._send(
             call,
-            ("resources", group, version),
+            ("resources", group, version, is_plain),
             definitions,
-            lambda d: documents.api_resource_list(d, group, version),
+            lambda d: documents.api_resource_list(d, group, version, is_plain=is_plain),
             takes_any=bool(group) and not _is_builtin(definitions, group),
         )
 

@@ -145,7 +145,7 @@ class Patching(_OfBody):
         text = codec.sorted_text(patched)
         validation = self.sent.field_validation
         try:
-            if resource.definition.native:
+            if resource.definition.native or resource.definition.is_kubernetes:
                 obj = mark_reset(check_type(patched, resource.kind, resource.api_version, text))
             else:
                 obj = patched

@@ -203,7 +203,7 @@ def read_sent(sent: Sent, resource: Resource, warn: Warn) -> Object:
     """The same for a body without its request; `warn` is called for accepted problems."""
     value = parse_sent(sent, resource.kind, resource.api_version)
     body = sent.body
-    if resource.definition.native:
+    if resource.definition.native or resource.definition.is_kubernetes:
         obj = mark_reset(check_type(value, resource.kind, resource.api_version, body))
     else:
         obj = check_custom_type(value, resource, body)

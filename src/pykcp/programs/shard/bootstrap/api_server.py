@@ -24,6 +24,7 @@ from pykcp.types import Object
 _SERVICES = GroupVersionResource("", "v1", "services")
 _ENDPOINTS = GroupVersionResource("", "v1", "endpoints")
 _SLICES = GroupVersionResource("discovery.k8s.io", "v1", "endpointslices")
+SERVICE_RANGES = GroupVersionResource("networking.k8s.io", "v1", "servicecidrs")
 _ELSEWHERE = ("192.0.2.1", 9)
 """An address for documentation: nothing is sent to it, only the route to it is looked up."""
 
@@ -79,6 +80,26 @@ def token_tracking(now: float) -> Object:
     """Since when the use of tokens in Secrets is noted; the first start says it."""
     since = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%d")
     return _config_map("kube-apiserver-legacy-service-account-token-tracking", {"since": since})
+
+
+def service_range(ranges: ServiceRanges) -> Object:
+    """The object that says where the first services get their addresses; clients look for its name."""
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "ServiceCIDR",
+        "metadata": {"name": "kubernetes"},
+        "spec": {"cidrs": [str(ranges.addresses)]},
+    }
+
+
+def range_is_ready(now: str) -> Object:
+    return {
+        "type": "Ready",
+        "status": "True",
+        "reason": "",
+        "message": "Kubernetes default Service CIDR is ready",
+        "lastTransitionTime": now,
+    }
 
 
 def _service(server: OwnServer) -> Object:

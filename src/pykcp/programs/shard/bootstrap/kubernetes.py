@@ -28,7 +28,14 @@ from pykcp.machinery.resources import (
     GroupVersionResource,
 )
 from pykcp.machinery.schema.crd import KUBERNETES_KIND
-from pykcp.programs.shard.bootstrap.api_server import OwnServer, own_objects, token_tracking
+from pykcp.programs.shard.bootstrap.api_server import (
+    SERVICE_RANGES,
+    OwnServer,
+    own_objects,
+    range_is_ready,
+    service_range,
+    token_tracking,
+)
 from pykcp.programs.shard.bootstrap.own_cluster import (
     cluster_object,
     logical_cluster,
@@ -36,7 +43,7 @@ from pykcp.programs.shard.bootstrap.own_cluster import (
 )
 from pykcp.programs.shard.bootstrap.policy import bootstrap_kubernetes_policy
 from pykcp.programs.shard.bootstrap.root_objects import cluster_role_binding
-from pykcp.programs.shard.bootstrap.steps import align, ensure, put
+from pykcp.programs.shard.bootstrap.steps import align, change, ensure, put
 from pykcp.registry import codec
 from pykcp.registry.local import LocalClient
 from pykcp.types import Object
@@ -108,9 +115,25 @@ async def bootstrap_kubernetes(client: LocalClient, cluster: str, server: OwnSer
     )
     for kind, obj in own_objects(server):
         await align(client, cluster, kind, obj)
+    await _publish_range(client, cluster, server)
     await ensure(client, cluster, CONFIG_MAPS, token_tracking(time.time()))
     for name, value in SYSTEM_PRIORITIES.items():
         await ensure(client, cluster, _PRIORITY_CLASSES, _priority_class(name, value))
+
+
+async def _publish_range(client: LocalClient, cluster: str, server: OwnServer) -> None:
+    """A range that is there stays: services have its addresses."""
+    wanted = service_range(server.ranges)
+    ready = range_is_ready(now_rfc3339(time.time()))
+
+    def mark(live: Object) -> None:
+        conditions = live.setdefault("status", {}).setdefault("conditions", [])
+        if not any(one["type"] == ready["type"] for one in conditions):
+            conditions.append(ready)
+
+    await ensure(client, cluster, SERVICE_RANGES, wanted)
+    name = wanted["metadata"]["name"]
+    await change(client, cluster, SERVICE_RANGES, name, mark, subresource="status")
 
 
 def stored_definition(definition: Object) -> Object:

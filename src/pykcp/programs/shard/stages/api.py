@@ -154,7 +154,11 @@ def _paths(
     return PathHandlers(
         health=base.health,
         metrics=base.metrics,
-        discovery=Discovery(shown, base.credentials.serving_address),
+        discovery=Discovery(
+            shown,
+            base.credentials.serving_address,
+            plain_cluster=base.settings.generic.kubernetes_cluster,
+        ),
         openapi=OpenAPI(shown, base.workers),
         issuer=base.credentials,
         debug=debug,
