@@ -405,6 +405,18 @@ def test_definitions_that_are_refused(cluster: TestClient) -> None:
     assert (reply.status, "undefined field 'nosuch'" in reply.json["message"]) == (422, True)
 
 
+def test_rules_are_not_run_on_an_object_without_a_name(cluster: TestClient) -> None:
+    """A missing name is one of the errors for which upstream leaves the rules out."""
+    define(cluster, version("v1"))
+    nameless = {"apiVersion": "example.com/v1", "kind": "Widget", "spec": {"size": 100}}
+    reply = cluster.post(WIDGETS, nameless)
+    assert (reply.status, [cause["field"] for cause in reply.json["details"]["causes"]]) == (
+        422,
+        ["metadata.name", "<nil>"],
+    )
+    assert "some validation rules were not checked" in reply.json["message"]
+
+
 def test_openapi_of_objects_as_tools_look_for_it(cluster: TestClient) -> None:
     """Openings of descriptions that tools rely on; a type that preserves everything is plain."""
     free = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}

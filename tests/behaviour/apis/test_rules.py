@@ -103,11 +103,15 @@ def test_bad_schemas(cluster: TestClient, case: str) -> None:
 
 
 def test_schemas_are_never_changed(cluster: TestClient) -> None:
-    assert cluster.post(SCHEMAS, schema()).status == 201
+    with_status = schema(versions=version(subresources={"status": {}}))
+    assert cluster.post(SCHEMAS, with_status).status == 201
     at = f"{SCHEMAS}/v1.cowboys.wild.west"
     changed = cluster.patch(at, {"spec": {"scope": "Cluster"}})
     assert changed.status == 403
     assert changed.json["message"].endswith(": is immutable]")
+    without_status = cluster.patch(at, {"spec": {"versions": version(subresources={})}})
+    assert without_status.status == 403
+    assert without_status.json["message"].endswith(": is immutable]")
     assert cluster.patch(at, {"metadata": {"labels": {"a": "b"}}}).status == 200
 
 

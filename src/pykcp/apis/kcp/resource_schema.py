@@ -38,9 +38,18 @@ def resource_schema_errors(obj: Object, facts: Facts) -> list[FieldError]:
 
 def resource_schema_update_errors(new: Object, old: Object, facts: Facts) -> list[FieldError]:
     errors = resource_schema_errors(new, facts)
-    if not same(new.get("spec"), old.get("spec")):
-        errors.append(invalid("spec", _shown_spec(new.get("spec") or {}), "is immutable"))
+    spec, before = new.get("spec") or {}, old.get("spec") or {}
+    if not same(spec, before) or _exact_parts(spec) != _exact_parts(before):
+        errors.append(invalid("spec", _shown_spec(spec), "is immutable"))
     return errors
+
+
+def _exact_parts(spec: Object) -> list[object]:
+    """What means something although it is empty: schemas, and a status without properties."""
+    return [
+        (version.get("schema"), (version.get("subresources") or {}).keys())
+        for version in spec.get("versions") or []
+    ]
 
 
 def _name_errors(name: str, spec: Object) -> list[FieldError]:

@@ -209,9 +209,12 @@ class CustomType:
         return embedded_errors(self.schema, obj, check_meta) if self._embeds else []
 
 
-def rules_blocked(errors: list[FieldError]) -> FieldError | None:
-    """Said instead of running CEL rules over an object that is not even well formed."""
-    if not any(e.reason in _BLOCKING for e in errors):
+def rules_blocked(errors: list[FieldError], *, has_name: bool = True) -> FieldError | None:
+    """Said instead of running CEL rules over an object that is not even well formed.
+
+    `errors` are those of the schema; of the metadata's, only that the name is missing counts.
+    """
+    if has_name and not any(e.reason in _BLOCKING for e in errors):
         return None
     return invalid(
         "<nil>",

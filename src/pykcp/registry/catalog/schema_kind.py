@@ -141,7 +141,7 @@ class SchemaKind(OwnedKind):
     ) -> list[FieldError]:
         if not self.has_rules:
             return []
-        blocked = rules_blocked(errors)
+        blocked = rules_blocked(errors, has_name=bool(new["metadata"].get("name")))
         if blocked is not None:
             return [blocked]
         seen = _AS_RULES_SEE_IT.get(self._definition.strategy)
