@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from pykcp.testing.client import TestClient
+from pykcp.testing.client import APPLY, TestClient
 from pykcp.types import Object
 
 PODS = "/api/v1/namespaces/default/pods"
@@ -126,9 +126,12 @@ def test_conditions_of_a_status_may_repeat(workspace: TestClient) -> None:
     assert changed.status == 200, changed
 
 
-def test_eviction(workspace: TestClient) -> None:
+@pytest.mark.parametrize("version", ["policy/v1", "policy/v1beta1"])
+def test_eviction(workspace: TestClient, version: str) -> None:
     workspace.post(PODS, pod("evicted"))
-    assert workspace.post(f"{PODS}/evicted/eviction", eviction("evicted")).status == 201
+    sent = {**eviction("evicted"), "apiVersion": version}
+    evicted = workspace.post(f"{PODS}/evicted/eviction", sent)
+    assert (evicted.status, evicted.json["status"], evicted.json["code"]) == (201, "Success", 201)
     assert workspace.get(f"{PODS}/evicted").status == 404
     assert workspace.post(f"{PODS}/evicted/eviction", eviction("evicted")).status == 404
 
@@ -267,3 +270,86 @@ def test_scale(workspace: TestClient) -> None:
     )
     assert reply.status == 200, reply
     assert workspace.get(f"{path}/web").json["spec"]["replicas"] == 4
+
+
+def test_quantities_are_written_as_kubernetes_writes_them(workspace: TestClient) -> None:
+    limits = {"cpu": 0.5, "memory": "1.5Gi", "ephemeral-storage": 1000, "a.example.com/n": 2}
+    container = {"name": "web", "image": "web:1", "resources": {"limits": limits}}
+    volume = {"name": "v", "emptyDir": {"sizeLimit": "0.5Gi"}}
+    spec = {"containers": [container], "volumes": [volume]}
+    made = workspace.post(PODS, {**pod("amounts"), "spec": spec})
+    assert made.status == 201, made
+    written = {"cpu": "500m", "memory": "1536Mi", "ephemeral-storage": "1k", "a.example.com/n": "2"}
+    assert made.json["spec"]["containers"][0]["resources"]["limits"] == written
+    assert made.json["spec"]["volumes"][0]["emptyDir"]["sizeLimit"] == "512Mi"
+
+
+def test_quantities_of_templates_and_applied_ones(workspace: TestClient) -> None:
+    """The same configuration, applied again, changes nothing."""
+    resources = {"requests": {"cpu": 0.25, "memory": "1024Mi"}}
+    template = {
+        "metadata": {"labels": {"a": "b"}},
+        "spec": {"containers": [{"name": "c", "image": "i", "resources": resources}]},
+    }
+    body = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "amounts"},
+        "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": template},
+    }
+    path = "/apis/apps/v1/namespaces/default/deployments/amounts"
+    replies = [
+        workspace.request("PATCH", path, body, content_type=APPLY, fieldManager="m")
+        for _ in range(2)
+    ]
+    assert [reply.status for reply in replies] == [201, 200]
+    (container,) = replies[0].json["spec"]["template"]["spec"]["containers"]
+    assert container["resources"]["requests"] == {"cpu": "250m", "memory": "1Gi"}
+    assert replies[1].json == replies[0].json
+
+
+def test_quantities_of_another_form_are_rejected(workspace: TestClient) -> None:
+    container = {"name": "web", "image": "web:1", "resources": {"limits": {"cpu": "many"}}}
+    refused = workspace.post(PODS, {**pod("wrong"), "spec": {"containers": [container]}})
+    assert refused.status in (400, 422)
+
+
+JOBS = "/apis/batch/v1/namespaces/default/jobs"
+NODES = "/api/v1/nodes"
+
+
+def _names(client: TestClient, path: str, selector: str) -> set[str]:
+    found = client.get(path, fieldSelector=selector)
+    assert found.status == 200, found
+    return {item["metadata"]["name"] for item in found.json["items"]}
+
+
+def test_selectors_of_fields_that_are_not_set(workspace: TestClient) -> None:
+    """Flags and numbers that are not set are false and 0, not empty."""
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "unset"}}
+    assert workspace.post(NODES, node).status == 201
+    assert "unset" in _names(workspace, NODES, "spec.unschedulable=false")
+    assert "unset" in _names(workspace, NODES, "spec.unschedulable!=true")
+    assert "unset" not in _names(workspace, NODES, "spec.unschedulable=")
+    workspace.patch(f"{NODES}/unset", {"spec": {"unschedulable": True}})
+    assert "unset" in _names(workspace, NODES, "spec.unschedulable=true")
+    workspace.post(PODS, pod("plain"))
+    assert "plain" in _names(workspace, PODS, "spec.hostNetwork=false")
+
+
+def test_selectors_of_jobs_slices_and_replica_sets(workspace: TestClient) -> None:
+    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "counted"},
+        "spec": {"template": template},
+    }
+    assert workspace.post(JOBS, job).status == 201
+    assert "counted" in _names(workspace, JOBS, "status.successful=0")
+    workspace.patch(f"{JOBS}/counted/status", {"status": {"succeeded": 2}})
+    assert _names(workspace, JOBS, "status.successful=2") == {"counted"}
+    slices = "/apis/resource.k8s.io/v1/resourceslices"
+    assert _names(workspace, slices, "spec.driver=x.example.com,spec.nodeName=n") == set()
+    sets = "/apis/apps/v1/namespaces/default/replicasets"
+    assert workspace.get(sets, fieldSelector="status.replicas=0").status == 400

@@ -59,14 +59,19 @@ class SchemaKind(OwnedKind):
             check_status=self._status_errors,
         )
         self._default: Callable[[Object], None] | None = None
-        if definition.is_kubernetes and preset is None:
-            self._extend()
+        self._write_quantities: Callable[[Object], None] | None = None
         # Objects are selected by what all versions select by: they are stored only once.
         selectable = {f for v in definition.all_versions for f in v.selectable_fields}
         self._fields = {f: parse_path(f".{f}") for f in sorted(selectable)}
+        self._unset: dict[str, str] = {}
+        """What selectors find where a field is not set, if not nothing."""
+        if definition.is_kubernetes and preset is None:
+            self._extend()
 
     def _extend(self) -> None:
         """The rules of Kubernetes' own kinds, which know more than their schema."""
+        from pykcp.apis.kube.workloads.definition import SELECTED_FROM, SELECTED_IF_UNSET
+        from pykcp.apis.kube.workloads.quantities import write_quantities
         from pykcp.apis.kube.workloads.rules import workload_kind, workload_rules
 
         group, plural = self._definition.group, self._definition.plural
@@ -75,6 +80,11 @@ class SchemaKind(OwnedKind):
         not_null = frozenset(name for name, schema in fields.items() if not schema.nullable)
         self._rules = workload_rules(self._rules, group, plural, not_null)
         self._default = workload_kind(group, plural).default_safely
+        self._write_quantities = write_quantities(group, self._version, self._definition.kind)
+        for name, path in SELECTED_FROM.items():
+            if name in self._fields:
+                self._fields[name] = parse_path(f".{path}")
+        self._unset = {f: SELECTED_IF_UNSET[f] for f in self._fields if f in SELECTED_IF_UNSET}
         self.create_on_update = self._rules.create_on_update
         self.unconditional_update = self._rules.unconditional_update
 
@@ -94,12 +104,15 @@ class SchemaKind(OwnedKind):
     ) -> Object:
         strip_cluster(obj)
         try:
-            return self.type.decode(obj, problems, raw, keeps_nulls=keeps_nulls)
+            decoded = self.type.decode(obj, problems, raw, keeps_nulls=keeps_nulls)
         except DecodeError as error:
             kind, version = self._definition.kind, go_quote(self._version)
             raise BadRequest(
                 f"{kind} in version {version} cannot be handled as a {kind}: {error}"
             ) from error
+        if self._write_quantities is not None:
+            self._write_quantities(decoded)
+        return decoded
 
     def before_create(self, obj: Object, facts: Facts) -> Verdict:
         verdict = before_create(self._rules, obj, facts)
@@ -115,7 +128,7 @@ class SchemaKind(OwnedKind):
         return errors, [*self._forgiven, *warnings]
 
     def selectable(self, obj: Object) -> dict[str, str]:
-        found: dict[str, str] = {}
+        found = dict(self._unset)
         for name, path in self._fields.items():
             values = [v for v in find_path(path, obj) if not isinstance(v, (dict, list))]
             if values and values[0] is not None:

@@ -46,6 +46,7 @@ _BUDGETS = GroupVersionResource("policy", "v1", "poddisruptionbudgets")
 _ANY = from_json({"type": "object", "x-kubernetes-preserve-unknown-fields": True})
 _FINISHED = ("Succeeded", "Failed", "Pending")
 """Phases in which no budget protects a pod: it does not run, or not yet."""
+_OLD = "policy/v1beta1"
 _MAX_DISRUPTED = 2000
 _VIOLATED = "Cannot evict pod as it would violate the pod's disruption budget."
 
@@ -87,7 +88,7 @@ class PodVerbs:
 
         place = WriteTarget(call.resource, call.context, call.info.namespace, call.info.name, WHOLE)
         await update(place, ObjectChange(bound, is_patch=True))
-        send_object(call, success(details=False), 201)
+        send_object(call, {**success(details=False), "code": 201}, 201)
 
     async def _evict(self, call: Call) -> None:
         check_write_options(call, "CreateOptions")
@@ -109,11 +110,13 @@ class PodVerbs:
             propagation=raw.get("propagationPolicy"),
         )
         await delete(call.resource, call.context, info.namespace, info.name, options)
-        send_object(call, success(details=False), 201)
+        send_object(call, {**success(details=False), "code": 201}, 201)
 
     async def _sent(self, call: Call, kind: str, api_version: str) -> Object:
         """What was sent, after admission."""
         value = parse_as(call, kind, api_version)
+        if kind == "Eviction" and isinstance(value, dict) and value.get("apiVersion") == _OLD:
+            value["apiVersion"] = api_version  # drains of older clients; both have the same fields
         obj = check_type(value, kind, api_version, body_of(call))
         codec.strip_cluster(obj)
         info = call.info

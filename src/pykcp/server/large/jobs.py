@@ -28,6 +28,7 @@ from pykcp.machinery.resources import API_RESOURCE_SCHEMAS
 from pykcp.machinery.schema.crd import SchemaStore, definition_from_crd
 from pykcp.machinery.status import StatusError
 from pykcp.registry import codec
+from pykcp.registry.catalog.custom import as_kubernetes
 from pykcp.registry.catalog.make import make_custom, make_resource
 from pykcp.registry.clock import Sources, Timestamps
 from pykcp.registry.context import RequestContext
@@ -304,7 +305,8 @@ def _resource(ref: KindRef) -> Resource:
 def _make(ref: KindRef) -> Resource:
     if not ref.source:
         return make_resource(definition_of(ref.group, ref.plural), ref.version, _services())
-    definition = definition_from_crd(orjson.loads(ref.source), SchemaStore(shared_type, keep=4))
+    schemas = SchemaStore(shared_type, keep=4)
+    definition = as_kubernetes(definition_from_crd(orjson.loads(ref.source), schemas))
     definition = replace(definition, stored_versions=ref.stored_versions)
     return make_custom(definition, ref.version, ref.since, _services())
 

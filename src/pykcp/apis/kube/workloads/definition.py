@@ -30,6 +30,20 @@ _CORE: dict[str, tuple[Subresource, ...]] = {
     "pods": _POD,
     "services": (Subresource("proxy", "ServiceProxyOptions", _PROXIED),),
 }
+_SELECTABLE: dict[tuple[str, str], frozenset[str]] = {
+    ("apps", "replicasets"): frozenset(),
+    ("batch", "jobs"): frozenset(("status.successful",)),
+    ("resource.k8s.io", "resourceslices"): frozenset(("spec.driver", "spec.nodeName")),
+}
+"""Fields that field selectors may name, where their CustomResourceDefinition cannot say so."""
+SELECTED_FROM = {"status.successful": "status.succeeded"}
+"""Where values of fields come from that selectors call otherwise."""
+SELECTED_IF_UNSET = {
+    "spec.hostNetwork": "false",
+    "spec.unschedulable": "false",
+    "status.successful": "0",
+}
+"""Values of fields that are not text and not set; other fields are empty."""
 STREAMED = frozenset(("attach", "exec", "log", "portforward"))
 """Subresources that a kubelet answers."""
 
@@ -59,4 +73,11 @@ def _completed(
 
         return columns_of(definition.group, definition.plural) or version.load_columns()
 
-    return replace(version, load_columns=columns, subresources=(*version.subresources, *added))
+    return replace(
+        version,
+        load_columns=columns,
+        subresources=(*version.subresources, *added),
+        selectable_fields=_SELECTABLE.get(
+            (definition.group, definition.plural), version.selectable_fields
+        ),
+    )
