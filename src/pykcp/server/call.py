@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pykcp.aio.slices import in_slices
 from pykcp.auth.user import User
-from pykcp.machinery.status import BadRequest
+from pykcp.machinery.status import BadRequest, go_quote
 from pykcp.registry.context import RequestContext
 from pykcp.registry.resource import Resource
 from pykcp.registry.watch.selection import Selection, is_large
@@ -216,7 +216,8 @@ def integer(call: Call, name: str) -> int:
         raise BadRequest(str(error)) from error
 
 
-_DURATION = re.compile(r"[+-]?(?:\d+(?:\.\d*)?(?:ns|us|µs|ms|s|m|h))+|0")
+_PART = re.compile(r"(?:\d+(?:\.\d*)?|\.\d+)([^\d.]*)", re.ASCII)
+_UNITS = frozenset(("ns", "us", "µs", "μs", "ms", "s", "m", "h"))
 
 
 def check_query(call: Call) -> None:
@@ -224,10 +225,32 @@ def check_query(call: Call) -> None:
     are understood, and there are not too many parameters."""
     if call.info.query is TOO_MANY_PARAMETERS:
         raise BadRequest("number of URL query parameters exceeded limit")
-    timeout = call.info.param("timeout")
-    if timeout and call.info.verb != "watch" and not _DURATION.fullmatch(timeout):
-        raise BadRequest(
-            f'invalid timeout specified in the request URL - time: invalid duration "{timeout}"'
-        )
+    check_timeout(call)
     if call.info.verb in ("list", "watch", "deletecollection"):
         integer(call, "timeoutSeconds")
+
+
+def check_timeout(call: Call) -> None:
+    """How long a client wants to wait, as Go reads it; watches have a parameter of their own."""
+    timeout = call.info.param("timeout")
+    if timeout and call.info.verb != "watch":
+        error = _duration_error(timeout)
+        if error:
+            raise BadRequest(f"invalid timeout specified in the request URL - time: {error}")
+
+
+def _duration_error(text: str) -> str:
+    rest = text.removeprefix("-") if text[0] == "-" else text.removeprefix("+")
+    if rest == "0":
+        return ""
+    position, quoted = 0, go_quote(text)
+    while position < len(rest) or not rest:
+        part = _PART.match(rest, position)
+        if part is None:
+            return f"invalid duration {quoted}"
+        if not part[1]:
+            return f"missing unit in duration {quoted}"
+        if part[1] not in _UNITS:
+            return f"unknown unit {go_quote(part[1])} in duration {quoted}"
+        position = part.end()
+    return ""

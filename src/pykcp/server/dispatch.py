@@ -17,7 +17,7 @@ from pykcp.registry.keys import is_wildcard
 from pykcp.registry.resource import Resource
 from pykcp.registry.watch.selection import select
 from pykcp.server import routing
-from pykcp.server.call import Call, Handler, Pending, check_query
+from pykcp.server.call import Call, Handler, Pending, check_query, check_timeout
 from pykcp.server.filters.authorization import Authorization
 from pykcp.server.handlers import create, delete, get, listing, patch, scale, update, watch
 from pykcp.server.media.answers import PageNotFound
@@ -119,6 +119,8 @@ class Dispatcher:
     def handle(self, call: Call) -> Pending:
         info = call.info
         if not info.is_resource:
+            if info.query:
+                check_timeout(call)
             return self._handle_path(call)
         resource = self._resources.find(
             call.cluster, info.group, info.version, info.resource, info.identity

@@ -359,6 +359,9 @@ def test_nothing_but_the_server_creates_or_deletes(masters: TestClient) -> None:
     claim = {**kind, "metadata": {"name": "claim"}, "spec": spec}
     made = masters.post("/api/v1/namespaces/bare/persistentvolumeclaims", claim).json
     assert made["metadata"]["finalizers"] == ["kubernetes.io/pvc-protection"]
+    attributes = {"metadata": {"name": "fast"}, "driverName": "a.b", "parameters": {"a": "b"}}
+    made = masters.post("/apis/storage.k8s.io/v1/volumeattributesclasses", attributes).json
+    assert made["metadata"]["finalizers"] == ["kubernetes.io/vac-protection"]
     assert [one["metadata"]["name"] for one in masters.get(objects).json["items"]] == ["owned"]
 
 

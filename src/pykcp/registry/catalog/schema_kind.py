@@ -90,11 +90,20 @@ class SchemaKind(OwnedKind):
 
     def decode(self, obj: Object, problems: list[str], raw: bytes | None = None) -> Object:
         decoded = self._decode(obj, problems, raw, keeps_nulls=False)
-        if self._definition.is_kubernetes and len(problems) > 1 and raw is not None:
-            problems[:] = in_document_order(raw, problems)
+        if self._definition.is_kubernetes:
+            self._name_type(decoded)
+            if len(problems) > 1 and raw is not None:
+                problems[:] = in_document_order(raw, problems)
         if self._default is not None:
             self._default(decoded)
         return decoded
+
+    def _name_type(self, obj: Object) -> None:
+        """Clients that know the type may leave its name out."""
+        if not obj.get("kind"):
+            obj["kind"] = self._definition.kind
+        if not obj.get("apiVersion"):
+            obj["apiVersion"] = self._definition.api_version(self._version)
 
     def decode_applied(self, obj: Object) -> Object:
         return self._decode(obj, [], None, keeps_nulls=True)

@@ -202,6 +202,13 @@ def _set_scheduling(request: AdmissionRequest, spec: Object, scheduling: Object)
         spec["tolerations"] = [*tolerations, *more]
 
 
+_PROTECTING = {
+    "persistentvolumeclaims": "kubernetes.io/pvc-protection",
+    "persistentvolumes": "kubernetes.io/pv-protection",
+    "volumeattributesclasses": "kubernetes.io/vac-protection",
+}
+
+
 class VolumeProtection:
     """Finalizers that protect volumes and claims in use, where the server is as bare as kube-apiserver.
 
@@ -212,6 +219,7 @@ class VolumeProtection:
     kinds = (
         GroupVersionResource("", "v1", "persistentvolumeclaims"),
         GroupVersionResource("", "v1", "persistentvolumes"),
+        GroupVersionResource("storage.k8s.io", "v1", "volumeattributesclasses"),
     )
     operations = ("CREATE",)
 
@@ -219,8 +227,7 @@ class VolumeProtection:
         return is_kubernetes(request)
 
     async def mutate(self, request: AdmissionRequest) -> None:
-        is_claim = request.resource.plural == "persistentvolumeclaims"
-        finalizer = "kubernetes.io/pvc-protection" if is_claim else "kubernetes.io/pv-protection"
+        finalizer = _PROTECTING[request.resource.plural]
         metadata = request.metadata
         finalizers = metadata.get("finalizers") or []
         if finalizer not in finalizers:

@@ -28,10 +28,13 @@ _COMPUTING = ("cpu", "memory")
 def default_template(obj: Object, *path: str) -> None:
     """The defaults of the pod template at a path, if there is one."""
     found: Any = obj
-    for name in (*path, "spec"):
+    for name in path:
         found = found.get(name) if isinstance(found, dict) else None
-    if isinstance(found, dict):
-        default_pod_spec(found)
+    if not isinstance(found, dict):
+        return
+    found["metadata"] = found.get("metadata") or {}
+    if isinstance(found.get("spec"), dict):
+        default_pod_spec(found["spec"])
 
 
 def default_pod_spec(spec: Object) -> None:
@@ -72,6 +75,8 @@ def default_pod(pod: Object) -> None:
         return
     default_pod_spec(spec)
     spec.setdefault("enableServiceLinks", True)
+    if (spec.get("terminationGracePeriodSeconds") or 0) < 0:
+        spec["terminationGracePeriodSeconds"] = 1
     for container in _containers(spec, *_GROUPS):
         resources = container.get("resources") or {}
         limits = resources.get("limits") or {}

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from pykcp.apis.kube.validation.rules import Facts, KindRules, keep, keep_metadata_for_status
 from pykcp.apis.kube.workloads import controller_rules as controllers
+from pykcp.apis.kube.workloads import other_rules as others
 from pykcp.apis.kube.workloads import pod_rules as pods
 from pykcp.apis.kube.workloads import service_rules as services
 from pykcp.apis.kube.workloads.kept import KEPT_BY_STATUS, METADATA_KEPT_BY_STATUS
@@ -22,6 +23,7 @@ from pykcp.types import Object
 
 Check = Callable[[Object, Object | None], list[FieldError]]
 _DUPLICATE = duplicate("", "").reason
+_NAME = "metadata.name"
 _WRONG_FORM = (AttributeError, KeyError, TypeError, ValueError)
 
 
@@ -53,6 +55,8 @@ class WorkloadKind:
     creates_on_update: bool = False
     complete: Callable[[Object, Object], None] = _keep_nothing
     """What is added to an object that replaces the second one."""
+    check_name: Callable[[str], list[str]] | None = None
+    """What is wrong with a name; None: it has to be one of DNS."""
 
     def check_safely(self, new: Object, old: Object | None, plural: str) -> list[FieldError]:
         """Objects of another form are rejected as a whole."""
@@ -67,6 +71,22 @@ class WorkloadKind:
             self.default(obj)
         except _WRONG_FORM:
             return
+
+    def admit_safely(self, obj: Object, facts: Facts) -> bool:
+        """False if the object has another form."""
+        try:
+            self.admit(obj, facts)
+        except _WRONG_FORM:
+            return False
+        return True
+
+    def complete_safely(self, new: Object, old: Object) -> bool:
+        """False if one of the objects has another form."""
+        try:
+            self.complete(new, old)
+        except _WRONG_FORM:
+            return False
+        return True
 
 
 def _template(*path: str) -> Callable[[Object], None]:
@@ -91,10 +111,23 @@ def _rolling(field: str, **values: str | int) -> Callable[[Object], None]:
     return default
 
 
+def _cron_job(job: Object) -> None:
+    template = (job.get("spec") or {}).get("jobTemplate")
+    if isinstance(template, dict):
+        template["metadata"] = template.get("metadata") or {}
+    pods.default_template(job, "spec", "jobTemplate", "spec", "template")
+
+
+def _stateful_set(stateful_set: Object) -> None:
+    _rolling("updateStrategy", partition=0)(stateful_set)
+    others.default_claim_templates(stateful_set)
+
+
 _IN_SPEC = _template("spec", "template")
 _BALANCER: Object = {"loadBalancer": {}}
 _PENDING: Object = {"phase": "Pending"}
 _NETWORKING = "networking.k8s.io"
+_FLOW_CONTROL = "flowcontrol.apiserver.k8s.io"
 
 _KINDS: dict[tuple[str, str], WorkloadKind] = {
     ("", "pods"): WorkloadKind(
@@ -107,6 +140,7 @@ _KINDS: dict[tuple[str, str], WorkloadKind] = {
     ),
     ("", "persistentvolumeclaims"): WorkloadKind(check=services.claim_errors, status=_PENDING),
     ("", "persistentvolumes"): WorkloadKind(status=_PENDING),
+    ("", "nodes"): WorkloadKind(others.default_node),
     ("", "endpoints"): WorkloadKind(creates_on_update=True),
     ("", "limitranges"): WorkloadKind(default_limit_range, creates_on_update=True),
     ("apps", "deployments"): WorkloadKind(
@@ -118,13 +152,15 @@ _KINDS: dict[tuple[str, str], WorkloadKind] = {
         _IN_SPEC, check=controllers.replica_set_errors, status={"replicas": 0}
     ),
     ("apps", "statefulsets"): WorkloadKind(
-        _rolling("updateStrategy", partition=0),
+        _stateful_set,
         check=controllers.stateful_set_errors,
         status={"availableReplicas": 0, "replicas": 0},
     ),
     ("apps", "daemonsets"): WorkloadKind(
         _rolling("updateStrategy", maxSurge=0, maxUnavailable=1),
-        check=controllers.daemon_set_errors,
+        lambda obj, _facts: others.default_daemon_set(obj),
+        controllers.daemon_set_errors,
+        complete=others.default_daemon_set,
         status={
             "currentNumberScheduled": 0,
             "desiredNumberScheduled": 0,
@@ -134,7 +170,7 @@ _KINDS: dict[tuple[str, str], WorkloadKind] = {
     ),
     ("batch", "jobs"): WorkloadKind(_job, controllers.admit_job, controllers.job_errors, {}),
     ("batch", "cronjobs"): WorkloadKind(
-        _template("spec", "jobTemplate", "spec", "template"),
+        _cron_job,
         check=controllers.cron_job_errors,
         status={},
     ),
@@ -156,10 +192,29 @@ _KINDS: dict[tuple[str, str], WorkloadKind] = {
             "expectedPods": 0,
         },
     ),
+    (_NETWORKING, "ingressclasses"): WorkloadKind(others.default_ingress_class),
+    (_NETWORKING, "ipaddresses"): WorkloadKind(check_name=others.address_name_errors),
+    (_NETWORKING, "servicecidrs"): WorkloadKind(status={}),
+    ("discovery.k8s.io", "endpointslices"): WorkloadKind(others.default_endpoint_slice),
+    ("apiregistration.k8s.io", "apiservices"): WorkloadKind(status={}),
+    (_FLOW_CONTROL, "flowschemas"): WorkloadKind(others.default_flow_schema, status={}),
+    (_FLOW_CONTROL, "prioritylevelconfigurations"): WorkloadKind(
+        others.default_priority_level, check=others.priority_level_errors, status={}
+    ),
+    ("resource.k8s.io", "resourceclaims"): WorkloadKind(others.default_device_claim, status={}),
+    ("resource.k8s.io", "resourceclaimtemplates"): WorkloadKind(
+        others.default_device_claim_template
+    ),
+    ("resource.k8s.io", "resourceslices"): WorkloadKind(others.default_device_slice),
+    ("storage.k8s.io", "volumeattachments"): WorkloadKind(status={"attached": False}),
     ("scheduling.k8s.io", "priorityclasses"): WorkloadKind(check=services.priority_class_errors),
     ("storage.k8s.io", "storageclasses"): WorkloadKind(check=services.storage_class_errors),
 }
 _OTHER = WorkloadKind()
+_STATUS_OF_VERSIONS: dict[str, Object] = {
+    "autoscaling/v1": {"currentReplicas": 0, "desiredReplicas": 0}
+}
+"""Of new objects, where it is not that of the kind's newest version."""
 _KEEPS_STATUS = frozenset((("", "nodes"),))
 """Kinds whose new objects may have a status: kubelets register themselves with one."""
 _WITHOUT_GENERATION = frozenset(
@@ -171,10 +226,21 @@ _WITHOUT_GENERATION = frozenset(
                 "services",
             )
         ),
+        *(
+            ("storage.k8s.io", plural)
+            for plural in (
+                "csidrivers", "csinodes", "csistoragecapacities", "storageclasses",
+                "volumeattachments", "volumeattributesclasses",
+            )
+        ),
+        ("apiregistration.k8s.io", "apiservices"),
+        ("apps", "controllerrevisions"),
         ("autoscaling", "horizontalpodautoscalers"),
-        ("storage.k8s.io", "storageclasses"),
-        ("storage.k8s.io", "csidrivers"),
+        (_NETWORKING, "ipaddresses"),
+        (_NETWORKING, "servicecidrs"),
         ("node.k8s.io", "runtimeclasses"),
+        ("resource.k8s.io", "resourceclaims"),
+        ("resource.k8s.io", "resourceclaimtemplates"),
     )
 )  # fmt: skip
 """Kinds whose objects do not count the changes of their spec."""
@@ -200,20 +266,16 @@ def workload_rules(
         if not has_generation:
             obj["metadata"].pop("generation", None)
         kind.default_safely(obj)
-        try:
-            kind.admit(obj, facts)
-        except _WRONG_FORM:
+        if not kind.admit_safely(obj, facts):
             return  # the checks reject it
         if (group, plural) in _KEEPS_STATUS and status is not None:
             obj["status"] = status
         elif kind.status is not None:
-            obj["status"] = {**first_status}
+            obj["status"] = {**_STATUS_OF_VERSIONS.get(obj.get("apiVersion", ""), first_status)}
 
     def prepare_for_update(new: Object, old: Object, facts: Facts) -> None:
         kind.default_safely(new)
-        try:
-            kind.complete(new, old)
-        except _WRONG_FORM:
+        if not kind.complete_safely(new, old):
             return  # the checks reject it
         base.prepare_for_update(new, old, facts)
         if not has_generation:
@@ -229,13 +291,16 @@ def workload_rules(
         return kind.check_safely(new, old, plural) or found
 
     def whole_body(new: Object, old: Object | None, facts: Facts) -> list[FieldError]:
-        return with_checks(body(new, old, facts), new, old)
+        found = body(new, old, facts)
+        return with_checks(_named(kind, found, new) if old is None else found, new, old)
 
     return replace(
         base,
         prepare_for_create=prepare_for_create,
         prepare_for_update=prepare_for_update,
-        validate=lambda new, facts: with_checks(base.validate(new, facts), new, None),
+        validate=lambda new, facts: with_checks(
+            _named(kind, base.validate(new, facts), new), new, None
+        ),
         validate_update=lambda new, old, facts: with_checks(
             base.validate_update(new, old, facts), new, old
         ),
@@ -244,6 +309,15 @@ def workload_rules(
         unconditional_update=True,
         create_on_update=kind.creates_on_update,
     )
+
+
+def _named(kind: WorkloadKind, found: list[FieldError], new: Object) -> list[FieldError]:
+    """The errors of a new object whose name follows another rule."""
+    if kind.check_name is None:
+        return found
+    name = new["metadata"].get("name", "")
+    wrong = [invalid(_NAME, name, why) for why in kind.check_name(name)]
+    return wrong + [error for error in found if error.path != _NAME]
 
 
 def _first_status(kind: WorkloadKind, not_null: frozenset[str]) -> Object:
