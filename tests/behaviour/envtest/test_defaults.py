@@ -114,6 +114,13 @@ def test_kinds_of_the_network(workspace: TestClient) -> None:
     )
     assert endpoints["endpoints"] == [{"addresses": ["10.1.1.1"], "conditions": {}}]
     assert endpoints["ports"] == [{"name": "", "port": 80, "protocol": "TCP"}]
+    path = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/slice"
+    for patch, generation in (
+        ({"metadata": {"annotations": {"a": "b"}}}, 1),
+        ({"metadata": {"labels": {"a": "b"}}}, 2),
+        ({"metadata": {"labels": {"a": "c"}}, "ports": [{"name": "", "port": 81}]}, 3),
+    ):
+        assert workspace.patch(path, patch).json["metadata"]["generation"] == generation
 
 
 def test_flow_control(workspace: TestClient) -> None:

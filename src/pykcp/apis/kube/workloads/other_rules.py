@@ -105,6 +105,13 @@ def default_endpoint_slice(endpoint_slice: Object) -> None:
             port["name"] = ""
 
 
+def count_labels(endpoint_slice: Object, old: Object) -> None:
+    """A change of labels is a new generation, too: other slices belong to another service."""
+    before, after = (one["metadata"].get("labels") or {} for one in (old, endpoint_slice))
+    if before != after:
+        endpoint_slice["metadata"]["generation"] = (old["metadata"].get("generation") or 0) + 1
+
+
 def address_name_errors(name: str) -> list[str]:
     """Why the name of an IPAddress is not the usual text of an address."""
     try:

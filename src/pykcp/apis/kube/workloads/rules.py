@@ -195,7 +195,9 @@ _KINDS: dict[tuple[str, str], WorkloadKind] = {
     (_NETWORKING, "ingressclasses"): WorkloadKind(others.default_ingress_class),
     (_NETWORKING, "ipaddresses"): WorkloadKind(check_name=others.address_name_errors),
     (_NETWORKING, "servicecidrs"): WorkloadKind(status={}),
-    ("discovery.k8s.io", "endpointslices"): WorkloadKind(others.default_endpoint_slice),
+    ("discovery.k8s.io", "endpointslices"): WorkloadKind(
+        others.default_endpoint_slice, complete=others.count_labels
+    ),
     ("apiregistration.k8s.io", "apiservices"): WorkloadKind(status={}),
     (_FLOW_CONTROL, "flowschemas"): WorkloadKind(others.default_flow_schema, status={}),
     (_FLOW_CONTROL, "prioritylevelconfigurations"): WorkloadKind(
