@@ -325,9 +325,15 @@ class ResourceQuota:
         return {name: known.get(name, Quantity(number, 0)) for name in names}
 
 
+def _meter(request: AdmissionRequest) -> QuotaMeter | None:
+    """None also for kinds that only have the name of one of Kubernetes'."""
+    resource = request.resource
+    is_kubernetes = resource.definition.is_kubernetes
+    return meter_of(resource.group, resource.plural) if is_kubernetes else None
+
+
 def _may_use_more(request: AdmissionRequest) -> bool:
-    meter = meter_of(request.resource.group, request.resource.plural)
-    new, old = request.obj, request.old
+    meter, new, old = _meter(request), request.obj, request.old
     if meter is None or new is None or old is None or request.kind is not None:
         return False
     return meter.charges(request.subresource, new, old)
@@ -338,7 +344,7 @@ def _requested(request: AdmissionRequest, quota: Object) -> dict[str, Quantity]:
     kind = (request.resource.group, request.resource.plural)
     hard = (quota.get("spec") or {}).get("hard") or {}
     found: dict[str, Quantity] = {}
-    meter = None if is_wide(quota) else meter_of(*kind)
+    meter = None if is_wide(quota) else _meter(request)
     if meter is not None:
         found = _metered(request, quota, meter)
     if request.operation == "CREATE" and not is_scoped(quota):

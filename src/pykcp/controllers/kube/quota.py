@@ -44,6 +44,8 @@ NAME = "resourcequota-controller"
 _QUOTAS = kind_id(RESOURCE_QUOTAS)
 _METERED = frozenset(resource_id(*kind) for kind in METERED)
 _ZERO = Quantity(0, 0)
+_LARGE = 64 << 10
+"""Larger objects are not decoded when they change, but counted again."""
 _GATHER = 0.02
 """Seconds to wait for more news: a thousand deletions are not a thousand counts."""
 _CHECK_AGAIN = 1.0
@@ -146,8 +148,9 @@ class ResourceQuotas:
         stored: Mapping[tuple[str, str], str],
     ) -> dict[str, str]:
         """What the objects of a namespace use of what is limited, as far as their kinds are served."""
-        found: dict[str, Quantity] = {}
-        for kind in sorted(METERED.intersection(stored)) if names else ():
+        found = {name: _ZERO for name in names if _is_counted(name)}
+        served = self._served(place.cluster) if names else ()
+        for kind in sorted(METERED.intersection(served)):
             meter = meter_of(*kind)
             limited = [name for name in names if meter is not None and meter.measures(name)]
             if meter is None or not limited:
@@ -176,6 +179,11 @@ class ResourceQuotas:
                             totals[name] += used
                 if slices.is_over():
                     await slices.next()
+
+    def _served(self, cluster: str) -> set[tuple[str, str]]:
+        """Kinds of Kubernetes, not others that only have their names."""
+        definitions = self._directory.definitions(cluster)
+        return {(kind.group, kind.plural) for kind in definitions if kind.is_kubernetes}
 
     def _stored(self, cluster: str) -> dict[tuple[str, str], str]:
         """What objects are stored as, by group and plural of their kind."""
@@ -214,7 +222,7 @@ def _uses_other(change: Change) -> bool:
     """Whether an update changed what its object uses of any quota."""
     group, _, plural = change.resource.partition(":")[0].partition("/")
     meter, before = meter_of("" if group == "core" else group, plural), change.previous()
-    if meter is None or before is None:
+    if meter is None or before is None or len(change.value) > _LARGE:
         return True
     old, new, now = decode(before), decode(change.value), time.time()
     return meter.charges("", new, old) or meter.usage(old, now) != meter.usage(new, now)

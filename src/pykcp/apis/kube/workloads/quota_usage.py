@@ -41,6 +41,7 @@ _DEVICE_CLAIM_COUNT = "count/resourceclaims.resource.k8s.io"
 _MOST_DEVICES = 32
 """Of a request for all of them: no more are allocated."""
 _ENDED = frozenset(("Succeeded", "Failed"))
+_WRONG_FORM = (AttributeError, KeyError, TypeError, ValueError)
 
 
 class QuotaMeter(NamedTuple):
@@ -50,8 +51,8 @@ class QuotaMeter(NamedTuple):
     """Whether the kind uses what has this name."""
     usage: Callable[[Object, float], Amounts]
     """What an object uses at a time (seconds since the epoch), by name."""
-    is_selected: Callable[[Object, Object], bool] | None
-    """Whether an object is of the scope that a selector names; None if the kind has no scopes."""
+    is_selected: Callable[[Object, Object], bool]
+    """Whether an object is of the scope that a selector names."""
     charges: Callable[[str, Object, Object], bool]
     """Whether an update through a subresource, from one object to another, may use more."""
 
@@ -65,10 +66,7 @@ def selectors(quota: Object) -> Iterator[Object]:
 
 
 def is_in_scopes(meter: QuotaMeter, quota: Object, obj: Object) -> bool:
-    is_selected = meter.is_selected
-    return all(
-        is_selected is not None and is_selected(selector, obj) for selector in selectors(quota)
-    )
+    return all(meter.is_selected(selector, obj) for selector in selectors(quota))
 
 
 def added(into: Amounts, more: Amounts) -> None:
@@ -320,6 +318,10 @@ def _devices(request: Object) -> int:
     return int(request.get("count") or 0)
 
 
+def _has_no_scopes(_selector: Object, _obj: Object) -> bool:
+    return False
+
+
 def _charges_object(subresource: str, _new: Object, _old: Object) -> bool:
     return not subresource
 
@@ -328,16 +330,43 @@ def _charges_claim(subresource: str, _new: Object, _old: Object) -> bool:
     return subresource in ("", "status")
 
 
-METERS: Mapping[tuple[str, str], QuotaMeter] = {
+def _of_any_form(meter: QuotaMeter) -> QuotaMeter:
+    """Schemas are not trusted: objects of another form use nothing and are in no scope."""
+
+    def usage(obj: Object, now: float) -> Amounts:
+        try:
+            return meter.usage(obj, now)
+        except _WRONG_FORM:
+            return {}
+
+    def is_selected(selector: Object, obj: Object) -> bool:
+        try:
+            return meter.is_selected(selector, obj)
+        except _WRONG_FORM:
+            return False
+
+    def charges(subresource: str, new: Object, old: Object) -> bool:
+        try:
+            return meter.charges(subresource, new, old)
+        except _WRONG_FORM:
+            return False
+
+    return meter._replace(usage=usage, is_selected=is_selected, charges=charges)
+
+
+_BY_KIND: dict[tuple[str, str], QuotaMeter] = {
     ("", "pods"): QuotaMeter(_is_pod_name, _pod_usage, _is_of_pod_scope, _charges_pod),
     ("", "services"): QuotaMeter(
-        _SERVICE_NAMES.__contains__, _service_usage, None, _charges_object
+        _SERVICE_NAMES.__contains__, _service_usage, _has_no_scopes, _charges_object
     ),
     ("", "persistentvolumeclaims"): QuotaMeter(
         _is_claim_name, _claim_usage, _is_of_claim_scope, _charges_claim
     ),
     ("resource.k8s.io", "resourceclaims"): QuotaMeter(
-        _is_device_name, _device_usage, None, _charges_object
+        _is_device_name, _device_usage, _has_no_scopes, _charges_object
     ),
+}
+METERS: Mapping[tuple[str, str], QuotaMeter] = {
+    kind: _of_any_form(meter) for kind, meter in _BY_KIND.items()
 }
 """By group and plural."""
