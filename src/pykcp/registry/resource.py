@@ -88,6 +88,11 @@ _WITHOUT_NAMESPACE = frozenset(("metadata.name",))
 _IN_NAMESPACES = _WITHOUT_NAMESPACE | {"metadata.namespace"}
 
 
+def _is_custom(definition: ResourceDefinition) -> bool:
+    """Whether it is none of Kubernetes' kinds, whether they are built in or defined."""
+    return not (definition.native or definition.is_kubernetes)
+
+
 class Resource:
     ignores_finalizers = False
     """A delete removes an object immediately, regardless of its finalizers."""
@@ -153,7 +158,7 @@ class Resource:
         self.list_type = type_prefix(self.api_version, definition.list_kind)
         own = definition.version(version).selectable_fields
         common = _IN_NAMESPACES if definition.namespaced else _WITHOUT_NAMESPACE
-        self.known_fields = own | common if own or not definition.native else None
+        self.known_fields = own | common if own or _is_custom(definition) else None
         self._has_fields = any(v.selectable_fields for v in definition.all_versions)
         self.deprecation = definition.version(version).deprecation_warning
         """The deprecation warning of this version; "" if it is not deprecated."""

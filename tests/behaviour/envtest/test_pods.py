@@ -352,4 +352,7 @@ def test_selectors_of_jobs_slices_and_replica_sets(workspace: TestClient) -> Non
     slices = "/apis/resource.k8s.io/v1/resourceslices"
     assert _names(workspace, slices, "spec.driver=x.example.com,spec.nodeName=n") == set()
     sets = "/apis/apps/v1/namespaces/default/replicasets"
-    assert workspace.get(sets, fieldSelector="status.replicas=0").status == 400
+    refused = workspace.get(sets, fieldSelector="status.replicas=0")
+    known = 'only "metadata.name", "metadata.namespace"'
+    why = f'"status.replicas" is not a known field selector: {known}'
+    assert (refused.status, refused.json["message"].endswith(why)) == (400, True), refused
