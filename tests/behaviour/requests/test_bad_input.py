@@ -496,8 +496,18 @@ def test_what_is_hardly_http_is_refused(
         ),
         pytest.param(
             lambda c: c.post(f"{NS}/configmaps", {"kind": "Secret", "metadata": {"name": "x"}}), 400,
-            'Secret in version "v1" cannot be handled as a ConfigMap: no kind "Secret" is registered',
-            id="another kind",
+            'Secret in version "v1" cannot be handled as a ConfigMap: '
+            "converting (v1.Secret) to (core.ConfigMap): unknown conversion", id="another kind",
+        ),
+        pytest.param(
+            lambda c: c.post(f"{NS}/configmaps", {"kind": "List", "items": []}), 400,
+            'List in version "v1" cannot be handled as a ConfigMap: '
+            "converting (v1.List) to (core.ConfigMap): unknown conversion", id="a list of anything",
+        ),
+        pytest.param(
+            lambda c: c.post(f"{NS}/configmaps", {"kind": "Nothing", "metadata": {"name": "x"}}), 400,
+            'Nothing in version "v1" cannot be handled as a ConfigMap: no kind "Nothing" is registered',
+            id="an unknown kind",
         ),
         pytest.param(
             lambda c: c.post(f"{NS}/configmaps", {"metadata": {"name": "x"}}, content_type="text/plain"), 415,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 import orjson
 
+from pykcp.apis.known_kinds import internal_type, is_readable_instead
 from pykcp.apis.protobuf import message_of
 from pykcp.machinery.patch import gojson
 from pykcp.machinery.protobuf.wire import ProtobufError, open_envelope
@@ -265,7 +266,7 @@ def check_type(value: Any, kind: str, api_version: str, body: bytes) -> Object:
         raise unrecognized(kind, f"unexpected GroupVersion string: {given_version}", body)
     raise BadRequest(
         f"{given_kind} in version {go_quote(version)} cannot be handled as a {kind}: "
-        + no_kind(given_kind, given_version)
+        + _wrong_kind(given_kind, given_version, internal_type(api_version, kind), api_version)
     )
 
 
@@ -298,6 +299,13 @@ def check_custom_kind(obj: Object, resource: Resource) -> None:
         metadata = obj.get("metadata")
         name = metadata.get("name", "") if isinstance(metadata, dict) else ""
         raise Invalid.fields(version.rpartition("/")[0], kind, name, errors)
+
+
+def _wrong_kind(kind: str, api_version: str, wanted: str, wanted_version: str) -> str:
+    if not is_readable_instead(api_version, kind, wanted_version):
+        return no_kind(kind, api_version)
+    version = api_version.rpartition("/")[2]
+    return f"converting ({version}.{kind}) to ({wanted}): unknown conversion"
 
 
 def no_kind(kind: str, api_version: str) -> str:

@@ -40,8 +40,18 @@ def read(call: Call, resource: Resource) -> Object:
         (b"7", UNRECOGNIZED + f"couldn't get version/kind; json parse error: json: cannot unmarshal number {STRUCT} (37)"),
         (
             b'{"kind":"Secret"}',
-            ('Secret in version "v1" cannot be handled as a ConfigMap: no kind "Secret" is registered for version '
-            '"v1" in scheme "pkg/runtime/scheme.go:111"'),
+            ('Secret in version "v1" cannot be handled as a ConfigMap: '
+            "converting (v1.Secret) to (core.ConfigMap): unknown conversion"),
+        ),
+        (
+            b'{"kind":"Deployment","apiVersion":"apps/v1"}',
+            ('Deployment in version "v1" cannot be handled as a ConfigMap: '
+            "converting (v1.Deployment) to (core.ConfigMap): unknown conversion"),
+        ),
+        (
+            b'{"kind":"Deployment"}',
+            ('Deployment in version "v1" cannot be handled as a ConfigMap: no kind "Deployment" is registered for '
+            'version "v1" in scheme "pkg/runtime/scheme.go:111"'),
         ),
         (b'{"apiVersion":"a/b/c"}', UNRECOGNIZED + 'unexpected GroupVersion string: a/b/c ({"apiVersion":"a/b/c"})'),
         (

@@ -107,6 +107,14 @@ def workload_names() -> frozenset[str]:
     return frozenset(resource.name for resource in _resources())
 
 
+def workload_kinds() -> Iterator[tuple[str, str]]:
+    """The version and kind of each of them, and of its list."""
+    for resource in _resources():
+        api_version = f"{resource.group}/{resource.version}".lstrip("/")
+        yield api_version, resource.kind
+        yield api_version, f"{resource.kind}List"
+
+
 EXPORT = "kubernetes"
 """The export of `root` that brings these kinds to a workspace."""
 _SCHEMA_PREFIX = "v1360"
