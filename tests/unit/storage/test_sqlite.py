@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import pathlib
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 
 import pytest
 
@@ -15,7 +15,7 @@ from pykcp.storage.errors import Compacted, RevisionMismatch, StoreFull
 from pykcp.storage.interface import HISTORY_BYTES, Condition, Event, Query, Value
 from pykcp.storage.operations import DeleteKey, PutKey
 from pykcp.storage.sqlite import SQLiteSettings, SQLiteStore, scans, sweeps
-from pykcp.storage.sqlite.commits import CommitBatch
+from pykcp.storage.sqlite.commits import CommitBatch, GroupCommit
 
 BODY = b"x" * 1500
 FOREVER = 1 << 62
@@ -70,6 +70,13 @@ async def fill(store: SQLiteStore, count: int, prefix: str = "/a/") -> None:
 def rows(store: SQLiteStore, table: str) -> int:
     assert store._writer is not None
     return int(store._writer.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
+
+
+def look_again(commits: GroupCommit, *, before: int) -> None:
+    """What the timer does."""
+    assert commits._gathering is not None
+    commits._gathering.cancel()
+    commits._look_again(before)
 
 
 async def wait_until(condition: Callable[[], bool]) -> None:
@@ -293,6 +300,38 @@ class TestGathering:
                 writers.create_task(write(name))
         assert sum(sizes) == 400
         assert len(sizes) < 80
+
+    async def test_a_batch_waits_while_more_writers_join(self, stores: Stores) -> None:
+        store = await stores.open()
+        commits = store._commits
+        assert commits is not None
+        commits._busy = True  # a commit of four writers has just ended
+        commits._worker.ended = time.perf_counter()
+        commits._gather(4)
+        writes: list[asyncio.Task[Sequence[int]]] = []
+        for waiting in range(3):
+            look_again(commits, before=waiting - 1 if waiting else 0)
+            assert commits._gathering is not None
+            writes.append(asyncio.create_task(store.write([put(f"/a/{waiting}")])))
+            await asyncio.sleep(0)
+        assert len(commits._small) == 3
+        look_again(commits, before=3)  # nobody has come since
+        assert commits._gathering is None
+        assert [len(await write) for write in writes] == [1, 1, 1]
+
+    async def test_a_batch_does_not_wait_for_ever(self, stores: Stores) -> None:
+        store = await stores.open()
+        commits = store._commits
+        assert commits is not None
+        commits._busy = True
+        commits._worker.ended = time.perf_counter()
+        commits._gather(4)
+        write = asyncio.create_task(store.write([put("/a/0")]))
+        await asyncio.sleep(0)
+        commits._gathers_until = time.perf_counter()
+        look_again(commits, before=0)
+        assert commits._gathering is None
+        await write
 
     async def test_nobody_waits_for_long_for_a_writer_who_has_finished(
         self, stores: Stores

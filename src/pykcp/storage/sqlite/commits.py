@@ -7,9 +7,10 @@ batch that contains something large. Meanwhile the next batch is collected. Afte
 the COMMIT the results are announced on the event loop: first the revision, then
 the listeners, then the writers.
 
-After a commit the writers that it answered have a moment to join the next batch, if they are
+After a commit the writers that it answered have some time to join the next batch, if they are
 several: programs that write one object after the other would otherwise be divided into two groups
-with a commit each.
+with a commit each. Their requests come together, but the event loop works on one after the other:
+as long as more of them join, the batch waits on, up to a limit.
 
 Transactions of different tenants take turns, and large ones have separate batches, in turn
 with all others: a tenant with many or large writes delays another's by one such batch.
@@ -51,9 +52,11 @@ _LARGE_INDEX = 16 * 1024
 _LARGE_BATCH = 512 * 1024
 """A batch takes no more large transactions once it has so many octets: small ones wait for it."""
 _GATHER_SECONDS = 0.001
-"""How long a batch waits after a commit for those who were answered …"""
+"""How long a batch waits for another transaction after a commit …"""
+_GATHER_LONGEST = 0.005
+"""… altogether …"""
 _GATHER_FROM = 2
-"""… if there are so many of them, together with those who wait already."""
+"""… if so many are expected: of those who were answered, and those who wait already."""
 _GATHER_MOST = 32
 """Transactions that are enough for a batch."""
 
@@ -157,7 +160,8 @@ class GroupCommit:
         self._maintenance: deque[tuple[Maintenance, asyncio.Future[object]]] = deque()
         self._intermissions: deque[tuple[Callable[[], None], Done]] = deque()
         self._gathering: asyncio.TimerHandle | None = None
-        """When the next batch begins, even if fewer than `_expected` transactions wait."""
+        """When to look whether the next batch begins, though fewer than `_expected` wait."""
+        self._gathers_until = 0.0
         self._expected = 0
         self._busy = False
         """A batch commits, or a flush is about to start one."""
@@ -261,7 +265,7 @@ class GroupCommit:
 
     def _flush(self) -> None:
         """Start batches until one has something to commit or the queue is empty."""
-        while self._small or self._large or self._maintenance or self._intermissions:
+        while self._small or self._has_other_work():
             if self._intermissions:
                 # Before the next batch: afterwards a transaction would be open again.
                 work, done = self._intermissions.popleft()
@@ -403,17 +407,34 @@ class GroupCommit:
             batch.resolve()
 
     def _gather(self, expected: int) -> None:
-        """Start the next batch once so many small transactions wait, or in a moment.
+        """Start the next batch once so many small transactions wait, or some time later.
 
         Those who were answered may be back by then, and larger commits take less time altogether.
         A busy event loop has made everybody wait already.
         """
-        is_late = perf_counter() - self._worker.ended > _GATHER_SECONDS
+        now = perf_counter()
+        is_late = now - self._worker.ended > _GATHER_SECONDS
         self._expected = min(expected, _GATHER_MOST)
         if expected < _GATHER_FROM or len(self._small) >= self._expected or is_late:
             self._flush()
         else:
-            self._gathering = self._loop.call_later(_GATHER_SECONDS, self._end_gathering)
+            self._gathers_until = now + _GATHER_LONGEST
+            self._gather_on()
+
+    def _gather_on(self) -> None:
+        waiting = len(self._small)
+        self._gathering = self._loop.call_later(_GATHER_SECONDS, self._look_again, waiting)
+
+    def _look_again(self, before: int) -> None:
+        """Gather on if nobody waits yet, or if more have come since the last look."""
+        is_worth_it = not before or len(self._small) > before
+        if is_worth_it and not self._has_other_work() and perf_counter() < self._gathers_until:
+            self._gather_on()
+        else:
+            self._end_gathering()
+
+    def _has_other_work(self) -> bool:
+        return bool(self._large or self._maintenance or self._intermissions)
 
     def _end_gathering(self) -> None:
         if self._gathering is not None:
