@@ -48,6 +48,10 @@ def plan(
     operations: Sequence[Operation], find: Find, revision: int, step: int = 1
 ) -> list[StoredChange]:
     """The changes of a transaction, numbered upwards in steps from the one after this revision."""
+    if len(operations) == 1:  # nearly all are
+        (operation,) = operations
+        row = compare(operation, find(operation.key))
+        return [] if isinstance(operation, Check) else [change(operation, row, revision + step)]
     refuse_repeated_keys(operations)
     rows = [compare(operation, find(operation.key)) for operation in operations]
     changes: list[StoredChange] = []
@@ -104,6 +108,8 @@ def deletion(key: str, row: StoredRow | None, revision: int, value: bytes) -> St
 
 def revisions(operations: Sequence[Operation], changes: Sequence[StoredChange]) -> list[int]:
     """The result of `write`: the revision of each operation, 0 for pure compares."""
+    if len(changes) == len(operations):
+        return [change.revision for change in changes]
     made = iter(changes)
     return [0 if isinstance(operation, Check) else next(made).revision for operation in operations]
 

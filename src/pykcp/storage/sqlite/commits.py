@@ -83,10 +83,10 @@ _Waiting = RoundRobin[str, _Transaction]
 
 
 def _is_large(operations: Sequence[Operation]) -> bool:
-    return any(
-        not isinstance(operation, Check) and len(operation.value.tail) > _LARGE
-        for operation in operations
-    )
+    for operation in operations:
+        if not isinstance(operation, Check) and len(operation.value.tail) > _LARGE:
+            return True
+    return False
 
 
 class CommitBatch:
@@ -100,8 +100,8 @@ class CommitBatch:
         """Everyone who waits for this batch."""
         self.results: list[tuple[asyncio.Future[Any], object]] = []
         self.mismatches: list[tuple[asyncio.Future[Any], RevisionMismatch]] = []
-        self.rows: dict[str, StoredRow] = {}
-        """What the batch itself has changed, for the compares that follow."""
+        self.newest: dict[str, StoredChange] = {}
+        """The last change of each key, for the compares that follow."""
         self.has_maintenance = False
         self.is_large = False
         """Writing its rows would hold the event loop for some milliseconds."""
@@ -348,11 +348,12 @@ class GroupCommit:
     def _add(
         self, batch: CommitBatch, operations: Sequence[Operation], future: asyncio.Future[list[int]]
     ) -> int:
-        connection, rows = self._connection, batch.rows
+        connection, newest = self._connection, batch.newest
 
         def find(key: str) -> StoredRow | None:
-            # Rows of this batch first: its earlier transactions may have written the key.
-            return rows.get(key) or tables.find(connection, key)
+            # Changes of this batch first: its earlier transactions may have written the key.
+            change = newest.get(key)
+            return tables.find(connection, key) if change is None else planning.row_after(change)
 
         try:
             changes = planning.plan(operations, find, self._revision, self.numbering.step)
@@ -365,7 +366,7 @@ class GroupCommit:
         batch.results.append((future, planning.revisions(operations, changes)))
         size = 0
         for change in changes:
-            rows[change.key] = planning.row_after(change)
+            newest[change.key] = change
             size += len(change.value)
             indexed = len(change.indexes) + len(change.previous_indexes)
             if len(change.value) > _LARGE or indexed > _LARGE_INDEX:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 
 from pykcp.storage.changes import StoredChange, StoredRow
 from pykcp.storage.terms import split_indexes
@@ -56,8 +57,8 @@ def log_row(change: StoredChange) -> tuple[int, str, int, int, str, bytes]:
     return change.revision, change.key, change.previous, flags, change.terms, change.value
 
 
-def current_row(change: StoredChange) -> tuple[str, int, bool, str, str]:
-    return change.key, change.revision, change.deleted, change.terms, change.indexes
+current_row = attrgetter("key", "revision", "deleted", "terms", "indexes")
+"""The row of a change in the table of current keys."""
 
 
 def update_indexes(connection: sqlite3.Connection, changes: Iterable[StoredChange]) -> None:
