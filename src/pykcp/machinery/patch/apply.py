@@ -37,16 +37,15 @@ from pykcp.types import JSON, Object
 BEFORE_FIRST_APPLY: Final = "before-first-apply"
 """Who owns what was there before anyone applied to an object that no one tracked."""
 
+_OWN_METADATA: Final = frozenset((
+    "name", "namespace", "creationTimestamp", "selfLink", "uid", "clusterName",
+    "generation", "managedFields", "resourceVersion",
+))  # fmt: skip
+"""Metadata that says what an object is; nobody owns it."""
+_OWN_METADATA_ELEMENTS: Final = frozenset("f:" + name for name in _OWN_METADATA)
 NEVER_OWNED: Final = from_paths(
-    [("apiVersion",), ("kind",), ("metadata",)]
-    + [
-        ("metadata", name)
-        for name in (
-            "name", "namespace", "creationTimestamp", "selfLink", "uid", "clusterName",
-            "generation", "managedFields", "resourceVersion",
-        )
-    ]
-)  # fmt: skip
+    [("apiVersion",), ("kind",), ("metadata",), *(("metadata", name) for name in _OWN_METADATA)]
+)
 
 
 class FieldManager:
@@ -79,6 +78,7 @@ class FieldManager:
         self._views = Views(schema, api_version, versions, structured=zero is not None)
         self._shape = self._views.shape_here
         self._zero: Object = zero or {}
+        self._ownable_zero = _ownable(self._zero) if "metadata" in self._zero else self._zero
         self._reset = reset or {}
 
     def fits(self, live: Object) -> bool:
@@ -130,9 +130,13 @@ class FieldManager:
     def _after_update(
         self, managers: Managers, live: Object | None, new: Object, manager: str, now: str
     ) -> Managers:
-        before = self._zero if live is None else _without_owners(live)
         managers = self._reconciled(managers)
-        changes = self._changes(managers, before, _without_owners(new))
+        if self._own_the_ownable(managers):
+            before = self._ownable_zero if live is None else _ownable(live)
+            changes = self._changes(managers, before, _ownable(new))
+        else:
+            before = self._zero if live is None else _without_owners(live)
+            changes = self._changes(managers, before, _without_owners(new))
         changed, removed = changes.here
         mine = difference(changed, NEVER_OWNED)
         who = identify(manager, "Update", self.api_version, self.subresource)
@@ -149,6 +153,19 @@ class FieldManager:
                 mine = union(mine, mine_before.fields)
             out = {**out, who: ManagedEntry(mine, self.api_version, now)}
         return managed.cap_updaters(out)
+
+    def _own_the_ownable(self, managers: Managers) -> bool:
+        """Whether what nobody owns need not be compared.
+
+        It must be if a client has put it into managedFields, and may be needed for a conversion.
+        """
+        for entry in managers.values():
+            if entry.api_version != self.api_version:
+                return False
+            owned = entry.fields.get("f:metadata")
+            if owned and not _OWN_METADATA_ELEMENTS.isdisjoint(owned):
+                return False
+        return True
 
     # -- apply
 
@@ -312,6 +329,12 @@ def _without_owners(obj: Object) -> Object:
     if "managedFields" not in metadata:
         return obj
     return {**obj, "metadata": {k: v for k, v in metadata.items() if k != "managedFields"}}
+
+
+def _ownable(obj: Object) -> Object:
+    """An object without the metadata that nobody owns."""
+    metadata = obj["metadata"]
+    return {**obj, "metadata": {k: v for k, v in metadata.items() if k not in _OWN_METADATA}}
 
 
 def _with_owners(obj: Object, managers: Managers) -> Object:

@@ -8,6 +8,7 @@ from pykcp.machinery.patch.shapes import (
     AnyShape,
     ListShape,
     MapShape,
+    ScalarMapShape,
     ScalarShape,
     Shape,
 )
@@ -125,4 +126,6 @@ def _reconciled_node(shape: Shape, node: Fields) -> Fields:
         shape = shape.maps
     if isinstance(shape, (MapShape, ListShape)) and shape.is_atomic:
         return {}
+    if type(shape) is ScalarMapShape:
+        return node  # whatever is below is a scalar
     return reconciled(shape, node)

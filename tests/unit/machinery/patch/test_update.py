@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
@@ -290,3 +291,42 @@ def test_unchanged_booleans_are_not_numbers(thing: Schema) -> None:
     other = {**live, "spec": {"free": {"a": True, "b": [True]}}}
     _, made = manager.on_update(live, other, "new", LATER)
     assert made["fieldsV1"] == {"f:spec": {"f:free": {"f:a": {}, "f:b": {}}}}
+
+
+LABELS_AND_DATA = {"f:data": {".": {}, "f:a": {}}, "f:metadata": {"f:labels": {".": {}, "f:l": {}}}}
+
+
+@pytest.mark.parametrize(
+    "managed",
+    [
+        [entry("me", LABELS_AND_DATA)],
+        [entry("me", LABELS_AND_DATA), entry("other", {"f:data": {"f:b": {}}})],
+        [entry("other", {"f:data": {"f:a": {}}, "f:metadata": {"f:name": {}, "f:uid": {}}})],
+        [entry("other", {"f:metadata": {".": {}, "f:generation": {}}})],
+        [],
+    ],
+)
+@pytest.mark.parametrize(
+    "new",
+    [
+        config({"a": "2"}, labels={"l": "1"}),
+        config({"a": "1"}, labels={"l": "1"}, uid="u", resourceVersion="7", generation=2),
+        config({"a": "1", "b": "1"}, name="y", labels={"l": "2", "m": "1"}),
+        config(),
+        {"metadata": {}},
+    ],
+)
+def test_metadata_that_nobody_owns_need_not_be_compared(
+    config_map: Schema,
+    monkeypatch: pytest.MonkeyPatch,
+    managed: list[Any],
+    new: dict[str, Any],
+) -> None:
+    """It is left out where that makes no difference: not if a client has given it an owner."""
+    live = stored(config({"a": "1", "b": "0"}, labels={"l": "1"}, generation=1), managed)
+    manager = manager_of(config_map)
+    found = manager.on_update(live, copy.deepcopy(new), "me", LATER)
+    created = manager.on_update(None, copy.deepcopy(new), "me", LATER)
+    monkeypatch.setattr(FieldManager, "_own_the_ownable", lambda *_: False)
+    assert found == manager.on_update(live, copy.deepcopy(new), "me", LATER)
+    assert created == manager.on_update(None, copy.deepcopy(new), "me", LATER)
