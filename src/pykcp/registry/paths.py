@@ -79,14 +79,14 @@ class PathIndex:
         self._store = store
         self._steps: dict[str, ResolvedStep] = {}
         """By the Workspace's key."""
-        self._walks: dict[str, ResolvedStep] = {}
-        """By whole paths, as long as every step of all of them is as it was."""
+        self.walks: dict[str, ResolvedStep] = {}
+        """By whole paths, all of them valid, as long as every step of all of them is as it was."""
         store.listen(self._follow, (_PREFIX,))
 
     def _follow(self, events: Sequence[Event]) -> None:
         for event in events:
             if event.key.startswith(_PREFIX) and self._steps.pop(event.key, None) is not None:
-                self._walks.clear()
+                self.walks.clear()
 
     def find(self, path: str) -> str | None:
         """The name of the logical cluster at a path, if there is one on this shard."""
@@ -98,16 +98,17 @@ class PathIndex:
 
         What lies beyond a workspace that is not available is not available either.
         """
-        known = self._walks.get(path)
+        known = self.walks.get(path)
         if known is not None:
             return known
         if clusters.is_name(path):
             return ResolvedStep(path)
         place = self._walk(path).place
-        if place is not None and len(path) <= _REMEMBER_LENGTH:
-            if len(self._walks) >= _REMEMBER_WALKS:
-                self._walks.clear()
-            self._walks[path] = place
+        if place is None or len(path) > _REMEMBER_LENGTH or not clusters.is_valid_path(path):
+            return place
+        if len(self.walks) >= _REMEMBER_WALKS:
+            self.walks.clear()
+        self.walks[path] = place
         return place
 
     def nearest(self, path: str) -> tuple[str, str]:
@@ -146,7 +147,7 @@ class PathIndex:
         if place is not None:
             if len(self._steps) >= _REMEMBER:
                 self._steps.clear()
-                self._walks.clear()
+                self.walks.clear()
             self._steps[key] = place
         return place
 

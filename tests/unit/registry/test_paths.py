@@ -83,3 +83,14 @@ async def test_a_path_is_followed_once_and_to_a_limited_depth() -> None:
     assert paths.nearest(endless) == ("root", "b")
     assert store.reads == 2
     await store.stop()
+
+
+async def test_only_valid_paths_are_remembered() -> None:
+    """So that what is remembered need not be judged again."""
+    store = MemoryStore()
+    await store.start()
+    paths = PathIndex(store)
+    await store.write([_workspace("Root", "org", "c1"), _workspace("root", "org", "c1")])
+    assert paths.walk("Root:org") == paths.walk("root:org") == ResolvedStep("c1")
+    assert paths.walks == {"root:org": ResolvedStep("c1")}
+    await store.stop()

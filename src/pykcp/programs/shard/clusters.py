@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -86,6 +86,7 @@ class ShardClusters:
         self.shard_name = shard_name
         self.known: dict[str, bool] = {}
         """Names that exist, and whether they are inactive."""
+        self.walks: Mapping[str, ResolvedStep] = paths.walks
         self.moves = moves
         store.listen(self._follow, (_PREFIX,))
         hub.refuse_when(self._is_closed)

@@ -44,6 +44,10 @@ class ClusterIndex(Protocol):
     def known(self) -> Mapping[str, bool]:
         """Names that were seen to exist, and whether they are inactive."""
 
+    @property
+    def walks(self) -> Mapping[str, ResolvedStep]:
+        """Valid paths of which it is known where they lead."""
+
     def inactive(self, name: str) -> bool | None:
         """Whether it is inactive; None if it does not exist here."""
 
@@ -212,9 +216,11 @@ class ClusterResolver:
         if self._mounts is None or not path.startswith(_CLUSTERS):
             return False
         cluster = path[len(_CLUSTERS) :].partition("/")[0]
-        if ":" not in cluster or not clusters.is_valid_path(cluster):
+        if ":" not in cluster:
             return False
-        step = self._index.walk(cluster)
+        step = self._index.walks.get(cluster)
+        if step is None:
+            step = self._index.walk(cluster) if clusters.is_valid_path(cluster) else None
         return step is not None and step.is_available and bool(step.mount_url)
 
     def resolve(self, call: Call) -> Pending:
@@ -233,6 +239,8 @@ class ClusterResolver:
                 return misdirected
         inactive = self._index.known.get(path)
         if inactive is None:
+            if path in self._index.walks:
+                return self._follow(call, path)
             if path == clusters.WILDCARD or clusters.is_system(path):
                 return None
             if not clusters.is_valid_path(path):
