@@ -67,7 +67,7 @@ class _Line(Generic[P]):
     def of(self, resource: Resource, operation: str) -> tuple[P, ...]:
         lines = self._by_kind.get((resource.group, resource.plural))
         if lines is None:  # a kind under its older name meets the same plug-ins
-            lines = self._by_kind.get(resource.definition.storage, self._general)
+            lines = self._by_kind.get(resource.storage, self._general)
         return lines[operation]
 
 

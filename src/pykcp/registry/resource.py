@@ -126,6 +126,7 @@ class Resource:
         "services",
         "since",
         "source",
+        "storage",
         "type_prefix",
         "version",
         "version_suffix",
@@ -150,7 +151,7 @@ class Resource:
         self.group, self.plural = definition.group, definition.plural
         self.kind, self.namespaced = definition.kind, definition.namespaced
         self.api_version = f"{self.group}/{version}" if self.group else version
-        storage_group, storage_resource = definition.storage
+        storage_group, storage_resource = self.storage = definition.storage
         self.error_group = storage_group
         """The group that refusals name: events of either group are the core group's there."""
         self.prefix = resource_prefix(storage_group, storage_resource, definition.identity)

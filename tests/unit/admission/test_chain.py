@@ -26,9 +26,8 @@ MANAGERS = [
 
 def _request(**metadata: Any) -> AdmissionRequest:
     rules = SimpleNamespace(unconditional_update=True)
-    definition = SimpleNamespace(storage=("", "things"))
     resource: Any = SimpleNamespace(
-        group="", plural="things", namespaced=True, rules=rules, definition=definition
+        group="", plural="things", namespaced=True, rules=rules, storage=("", "things")
     )
     obj = {"metadata": {"name": "x", "namespace": "ns", "managedFields": MANAGERS, **metadata}}
     return AdmissionRequest(RequestContext("c", User("u")), resource, "CREATE", "ns", "x", obj)

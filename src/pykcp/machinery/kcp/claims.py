@@ -214,6 +214,13 @@ def is_claim_label(key: str) -> bool:
     return key.startswith(CLAIM_LABEL_PREFIX)
 
 
+def has_claim_label(labels: Iterable[str]) -> bool:
+    for key in labels:  # noqa: SIM110 - half as long as `any` over a generator
+        if key.startswith(CLAIM_LABEL_PREFIX):
+            return True
+    return False
+
+
 def labels_due(
     exports: Iterable[BoundExport], group: str, resource: str, labels: Mapping[str, str] | None
 ) -> dict[str, str]:

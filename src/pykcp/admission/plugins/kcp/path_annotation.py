@@ -33,7 +33,7 @@ class PathAnnotation:
         self._lookup = lookup
 
     def wants(self, request: AdmissionRequest) -> bool:
-        kind = request.resource.definition.storage
+        kind = request.resource.storage
         if kind in _KINDS:
             return True
         if not request.may_mention(PATH_ANNOTATION):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pykcp.admission.field_errors import aggregated
 from pykcp.admission.refusing import refusal
-from pykcp.machinery.kcp.claims import NOT_PERSISTED, is_claim_label
+from pykcp.machinery.kcp.claims import NOT_PERSISTED, has_claim_label, is_claim_label
 from pykcp.machinery.kcp.hashes import CLAIM_LABEL_PREFIX
 from pykcp.machinery.resources import API_BINDINGS
 from pykcp.machinery.status import FieldError, forbidden, go_quote, invalid
@@ -31,7 +31,7 @@ class PermissionClaims:
             return (resource.group, resource.plural) not in NOT_PERSISTED
         if request.may_mention(CLAIM_LABEL_PREFIX):
             labels = request.metadata.get("labels")
-            if labels and any(map(is_claim_label, labels)):
+            if labels and has_claim_label(labels):
                 return True
         return (resource.group, resource.plural) == _BINDINGS
 
