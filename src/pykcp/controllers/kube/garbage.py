@@ -119,7 +119,7 @@ class GarbageCollector:
             references = hash(value[start : value.index(b"]", start)])
             if change.created or self._checked.get(change.ref) != references:
                 self.controller.add(change.ref)
-        elif self._checked:
+        elif self._checked and not change.created:
             self._checked.pop(change.ref)  # it may name the same owners again, who may be gone
 
     def _on_kind(self, change: Change) -> None:

@@ -147,10 +147,11 @@ class FlowControl:
     ) -> Result:
         queue, user = level.queue, payer.name
         try:
-            if not queue.start(user, cluster):
+            has_waited = not queue.start(user, cluster)
+            if has_waited:
                 await self._wait_for_seat(level, call, payer, cluster)
-                await self._wait_in_seat(queue, call, user, cluster)
-            elif not call.was_delayed:
+            if (has_waited or not call.was_delayed) and not self.meter.admits_now(call):
+                # The user is indebted by now, by requests that came with this one.
                 await self._wait_in_seat(queue, call, user, cluster)
         except BaseException:
             pending.close()
@@ -164,9 +165,6 @@ class FlowControl:
             queue.finish(user, cluster)
 
     async def _wait_in_seat(self, queue: FairQueue, call: Call, user: str, cluster: str) -> None:
-        """The user may be indebted by now, by requests that came with this one."""
-        if self.meter.admits_now(call):
-            return
         try:
             await self.wait_for_others(call)
         except BaseException:

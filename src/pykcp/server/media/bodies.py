@@ -43,7 +43,7 @@ def body_of(call: Call) -> bytes:
 
 def media_type(call: Call) -> str:
     header = call.exchange.request.header("content-type")
-    if not header:
+    if not header or header == negotiation.JSON:
         return negotiation.JSON
     # one that is malformed is the name of no known form
     return negotiation.media_type_of(header) if _WELL_FORMED(header) else header
