@@ -43,6 +43,8 @@ _OWN_METADATA: Final = frozenset((
 ))  # fmt: skip
 """Metadata that says what an object is; nobody owns it."""
 _OWN_METADATA_ELEMENTS: Final = frozenset("f:" + name for name in _OWN_METADATA)
+_TYPE: Final = frozenset(("apiVersion", "kind"))
+_TYPE_ELEMENTS: Final = frozenset("f:" + name for name in _TYPE)
 NEVER_OWNED: Final = from_paths(
     [("apiVersion",), ("kind",), ("metadata",), *(("metadata", name) for name in _OWN_METADATA)]
 )
@@ -160,7 +162,8 @@ class FieldManager:
         It must be if a client has put it into managedFields, and may be needed for a conversion.
         """
         for entry in managers.values():
-            if entry.api_version != self.api_version:
+            is_elsewhere = entry.api_version != self.api_version
+            if is_elsewhere or not _TYPE_ELEMENTS.isdisjoint(entry.fields):
                 return False
             owned = entry.fields.get("f:metadata")
             if owned and not _OWN_METADATA_ELEMENTS.isdisjoint(owned):
@@ -332,9 +335,10 @@ def _without_owners(obj: Object) -> Object:
 
 
 def _ownable(obj: Object) -> Object:
-    """An object without the metadata that nobody owns."""
-    metadata = obj["metadata"]
-    return {**obj, "metadata": {k: v for k, v in metadata.items() if k not in _OWN_METADATA}}
+    """An object without its type and the metadata that nobody owns."""
+    out = {k: v for k, v in obj.items() if k not in _TYPE}
+    out["metadata"] = {k: v for k, v in obj["metadata"].items() if k not in _OWN_METADATA}
+    return out
 
 
 def _with_owners(obj: Object, managers: Managers) -> Object:

@@ -303,6 +303,7 @@ LABELS_AND_DATA = {"f:data": {".": {}, "f:a": {}}, "f:metadata": {"f:labels": {"
         [entry("me", LABELS_AND_DATA), entry("other", {"f:data": {"f:b": {}}})],
         [entry("other", {"f:data": {"f:a": {}}, "f:metadata": {"f:name": {}, "f:uid": {}}})],
         [entry("other", {"f:metadata": {".": {}, "f:generation": {}}})],
+        [entry("other", {"f:kind": {}, "f:data": {"f:b": {}}})],
         [],
     ],
 )
@@ -314,6 +315,7 @@ LABELS_AND_DATA = {"f:data": {".": {}, "f:a": {}}, "f:metadata": {"f:labels": {"
         config({"a": "1", "b": "1"}, name="y", labels={"l": "2", "m": "1"}),
         config(),
         {"metadata": {}},
+        {**config({"a": "2"}), "kind": "ConfigMap", "apiVersion": "v1"},
     ],
 )
 def test_metadata_that_nobody_owns_need_not_be_compared(
