@@ -236,8 +236,12 @@ class Feed(Protocol):
 class ShardFeed(Feed, Protocol):
     """The feed of a shard's own log, which also delivers changes of kinds not known in advance."""
 
-    def on_everything(self, handler: Handler) -> None:
-        """Call the handler for every change of every object."""
+    def on_everything(self, handler: Handler, *, with_updates: bool = True) -> None:
+        """Call the handler for every change of every object, or only for those that are created
+        or deleted."""
+
+    def on_deletions(self, handler: Handler) -> None:
+        """Call the handler for every object that is deleted."""
 
     def on_resource(self, resource: str, handler: Handler) -> None:
         """Call the handler for changes of what `resource_id` names."""

@@ -33,7 +33,10 @@ class LogFeed:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._by_resource: dict[str, list[Handler]] = {}
-        self._of_all: list[Handler] = []
+        self._of_created: list[Handler] = []
+        """For created objects of all kinds."""
+        self._of_updated: list[Handler] = []
+        self._of_deleted: list[Handler] = []
         self._from_the_start: list[tuple[str, Handler]] = []
         self._unread: list[tuple[str, Handler]] = []
         """Those whose objects have not been told yet."""
@@ -59,9 +62,14 @@ class LogFeed:
         """Call the handler for changes of what `resource_id` names."""
         self._by_resource.setdefault(resource, []).append(handler)
 
-    def on_everything(self, handler: Handler) -> None:
-        """Call the handler for every change of every object."""
-        self._of_all.append(handler)
+    def on_everything(self, handler: Handler, *, with_updates: bool = True) -> None:
+        self._of_created.append(handler)
+        if with_updates:
+            self._of_updated.append(handler)
+        self._of_deleted.append(handler)
+
+    def on_deletions(self, handler: Handler) -> None:
+        self._of_deleted.append(handler)
 
     def at_start(self, resume: Callable[[], Awaitable[None]]) -> None:
         """Run this once in the background, after the log: work found by index."""
@@ -85,13 +93,13 @@ class LogFeed:
         await self._synced.wait()
 
     def deliver(self, events: Sequence[Event]) -> None:
-        by_resource, of_all = self._by_resource, self._of_all
+        by_resource = self._by_resource
         for event in events:
             group, plural, cluster, namespace, name = event.key.split("/", 4)
             resource = f"{group}/{plural}"
             handlers = by_resource.get(resource)
-            is_for_all = of_all and group[0] != TRASH
-            if not handlers and not is_for_all:
+            of_all = self._of_any(event) if group[0] != TRASH else ()
+            if not handlers and not of_all:
                 continue
             change = Change(
                 (resource, cluster, namespace, name),
@@ -104,8 +112,14 @@ class LogFeed:
             )
             if handlers:
                 _call(handlers, change)
-            if is_for_all:
+            if of_all:
                 _call(of_all, change)
+
+    def _of_any(self, event: Event) -> Sequence[Handler]:
+        """Handlers of such an event, whatever it is about."""
+        if event.deleted:
+            return self._of_deleted
+        return self._of_created if event.created else self._of_updated
 
     async def run(self) -> None:
         """Read the retained log, then resume by index; ends when both are done.
@@ -115,7 +129,7 @@ class LogFeed:
         while self._unread:
             await self._tell_content(*self._unread[0])
             del self._unread[0]
-        prefixes = (_EVERYTHING,) if self._of_all else tuple(f"{r}/" for r in self._by_resource)
+        prefixes = (_EVERYTHING,) if self._of_deleted else tuple(f"{r}/" for r in self._by_resource)
         for prefix in prefixes:
             await self._replay(prefix)
         self._synced.set()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from pykcp.clients.interface import Change
 from pykcp.machinery.object_keys import ObjectRef
 from pykcp.machinery.resources import GroupVersionResource
 from pykcp.registry.log_feed import LogFeed
 from pykcp.storage.interface import Value
 from pykcp.storage.memory import MemoryStore
-from pykcp.storage.operations import PutKey
+from pykcp.storage.operations import DeleteKey, PutKey
 
 A, B = GroupVersionResource("", "v1", "a"), GroupVersionResource("", "v1", "b")
 
@@ -43,6 +45,24 @@ async def test_one_pass_serves_all_when_somebody_wants_everything() -> None:
     await feed.run()
     assert len(everything) == len(set(everything)) == 1201
     assert some == ["core/b/c/n/1"]
+
+
+async def test_handlers_of_everything_get_what_they_ask_for() -> None:
+    store = MemoryStore()
+    feed = LogFeed(store)
+    seen: dict[str, list[str]] = {"all": [], "some": [], "deleted": []}
+
+    def to(name: str) -> Callable[[Change], None]:
+        return lambda change: seen[name].append(f"{change.name}@{change.revision}")
+
+    feed.on_everything(to("all"))
+    feed.on_everything(to("some"), with_updates=False)
+    feed.on_deletions(to("deleted"))
+    feed.start()
+    await _put(store, "core/a/c/n/1")
+    await _put(store, "core/a/c/n/1")
+    await store.write([DeleteKey("core/a/c/n/1", Value(b"", b"{}"))])
+    assert seen == {"all": ["1@1", "1@2", "1@3"], "some": ["1@1", "1@3"], "deleted": ["1@3"]}
 
 
 async def test_what_is_compacted_is_not_asked_for() -> None:

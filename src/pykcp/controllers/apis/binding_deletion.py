@@ -89,15 +89,15 @@ class BindingDeletion:
 
     def follow(self, feed: ShardFeed) -> None:
         feed.on(API_BINDINGS, self._on_binding)
-        feed.on_everything(self._on_anything)
+        feed.on_deletions(self._on_deletion)
         feed.at_start(self._resume)
 
     def _on_binding(self, change: Change) -> None:
         if not change.deleted and _DELETING in change.value:
             self.controller.add(change.key)
 
-    def _on_anything(self, change: Change) -> None:
-        if self._waiting and change.deleted:
+    def _on_deletion(self, change: Change) -> None:
+        if self._waiting:
             cluster = change.cluster
             for name in self._waiting.get(cluster, ()):
                 self.controller.add_after(ObjectKey(cluster, "", name), _GATHER)

@@ -115,7 +115,7 @@ class ClusterDeletion:
 
     def follow(self, feed: ShardFeed) -> None:
         feed.on(LOGICAL_CLUSTERS, self._on_cluster)
-        feed.on_everything(self._on_anything)
+        feed.on_everything(self._on_anything, with_updates=False)
         feed.at_start(self._resume)
 
     def _on_cluster(self, change: Change) -> None:

@@ -73,7 +73,7 @@ class Namespaces:
 
     def follow(self, feed: ShardFeed) -> None:
         feed.on(NAMESPACES, self._on_namespace)
-        feed.on_everything(self._on_anything)
+        feed.on_deletions(self._on_deletion)
         feed.at_start(self._resume)
 
     def _on_namespace(self, change: Change) -> None:
@@ -85,8 +85,8 @@ class Namespaces:
         elif _DELETING in change.value:
             self.controller.add(change.key)
 
-    def _on_anything(self, change: Change) -> None:
-        if self._waiting and change.deleted:
+    def _on_deletion(self, change: Change) -> None:
+        if self._waiting:
             key = ObjectKey(change.cluster, "", change.namespace)
             pause = self._waiting.get(key)
             if pause is not None:

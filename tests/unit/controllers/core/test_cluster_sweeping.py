@@ -27,8 +27,12 @@ class Feed:
         assert kind == LOGICAL_CLUSTERS
         self._of_clusters.append(handler)
 
-    def on_everything(self, handler: Handler) -> None:
+    def on_everything(self, handler: Handler, *, with_updates: bool = True) -> None:
+        assert not with_updates
         self._of_all.append(handler)
+
+    def on_deletions(self, handler: Handler) -> None:
+        raise NotImplementedError
 
     def on_resource(self, resource: str, handler: Handler) -> None:
         raise NotImplementedError
@@ -43,7 +47,7 @@ class Feed:
         if change.resource == kind_id(LOGICAL_CLUSTERS):
             for handler in self._of_clusters:
                 handler(change)
-        for handler in self._of_all:
+        for handler in self._of_all if change.created or change.deleted else ():
             handler(change)
 
 
