@@ -14,6 +14,7 @@ from pykcp.testing.moving.migrations import (
     CONFIG_MAPS,
     GATE,
     MIGRATIONS,
+    bind_in_root,
     cluster_of,
     holder,
     make_on,
@@ -151,6 +152,7 @@ def test_a_plan_is_approved_later_and_survives_the_shard_that_has_it(two: Fleet)
 
 
 def test_a_plan_that_cannot_be_carried_out_stops(two: Fleet) -> None:
+    bind_in_root(two, "moving.pykcp.io", PLANS)
     cluster = cluster_of(make_on(two, "stuck", "root"))
     root = two.client(cluster="root")
     moves = [{"path": "root:stuck", "logicalCluster": cluster, "destination": "nowhere"}]

@@ -41,16 +41,20 @@ def holder(fleet: Fleet, cluster: str) -> str:
 
 def bind_migrations(fleet: Fleet) -> None:
     """Serve LogicalClusterMigrations in `root`."""
+    bind_in_root(fleet, "migration.kcp.io", MIGRATIONS)
+
+
+def bind_in_root(fleet: Fleet, export: str, collection: str) -> None:
+    """Bind an export of `root` in `root`, unless it is bound, until its collection is served."""
     root = fleet.client(cluster="root")
-    export = {"export": {"path": "root", "name": "migration.kcp.io"}}
     binding = {
         "apiVersion": "apis.kcp.io/v1alpha2",
         "kind": "APIBinding",
-        "metadata": {"name": "migration"},
-        "spec": {"reference": export},
+        "metadata": {"name": export},
+        "spec": {"reference": {"export": {"path": "root", "name": export}}},
     }
     assert root.post(BINDINGS, binding).status in (201, 409)
-    eventually(lambda: root.get(MIGRATIONS).status == 200)
+    eventually(lambda: root.get(collection).status == 200)
 
 
 def migrate(fleet: Fleet, name: str, cluster: str, shard: str) -> None:
