@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from pykcp.aio.owner import spawn
 from pykcp.client.kinds import ENDPOINT_SLICE_KIND
 from pykcp.client.objects import ObjectEvent, Objects
+from pykcp.client.outages import Outage
 from pykcp.client.workspaces import Workspace, endpoint_urls
 from pykcp.machinery.status import Expired, Gone, StatusError
 from pykcp.types import Object
@@ -133,24 +134,24 @@ class ObjectInformer:
             waiting.cancel()
 
     async def _run(self, fails_first: bool) -> None:
-        pause = _FIRST_PAUSE
+        outage = Outage(self._objects, _FIRST_PAUSE, _LAST_PAUSE)
         while True:
             try:
-                await self._follow()
+                await self._follow(outage)
             except (Expired, Gone):
                 continue  # the server no longer knows where we were: everything anew
             except StatusError as error:
                 if fails_first and not self._is_synced.is_set() and error.code < 500:
                     raise
-                _log.warning("%r, next try in %.1f s: %s", self._objects, pause, error)
-                await asyncio.sleep(pause)
-                pause = min(2 * pause, _LAST_PAUSE)
+                await outage.wait(error)
 
-    async def _follow(self) -> None:
+    async def _follow(self, outage: Outage) -> None:
         found, version = await self._objects.list_with_version(labels=self._labels)
+        outage.answered()
         self._replace(found)
         self._is_synced.set()
         async for event in self._objects.watch(labels=self._labels, since=version):
+            outage.over()
             self._take(event)
 
     def _replace(self, found: Iterable[Object]) -> None:
@@ -216,19 +217,36 @@ class ExportInformers:
         return endpoint_workspace(self._workspace, url, cluster) if url else None
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Until cancelled. Raises what the first reading of the endpoint slice raises."""
         slices = Objects(self._workspace, ENDPOINT_SLICE_KIND)
-        name = f"metadata.name={self._export}"
+        outage = Outage(slices, _FIRST_PAUSE, _LAST_PAUSE)
         try:
+            version = await self._read(slices)
             while True:
                 try:
-                    async for event in slices.watch(fields=name):
-                        is_gone = event.type == "DELETED"
-                        await self._use([] if is_gone else endpoint_urls(event.object))
+                    if not version:
+                        version = await self._read(slices)
+                        outage.answered()
+                    await self._follow(slices, version)
                 except (Expired, Gone):
-                    continue
+                    version = ""  # the server no longer knows where we were: everything anew
+                except StatusError as error:
+                    version = ""
+                    await outage.wait(error)
         finally:
             await self._use([])
+
+    async def _read(self, slices: Objects) -> str:
+        """Use the endpoints that there are now; the resource version of that moment."""
+        found, version = await slices.list_with_version(fields=f"metadata.name={self._export}")
+        await self._use(url for each in found for url in endpoint_urls(each))
+        return version
+
+    async def _follow(self, slices: Objects, version: str) -> None:
+        name = f"metadata.name={self._export}"
+        async for event in slices.watch(fields=name, since=version):
+            is_gone = event.type == "DELETED"
+            await self._use([] if is_gone else endpoint_urls(event.object))
 
     async def _use(self, urls: Iterable[str]) -> None:
         wanted = set(urls)

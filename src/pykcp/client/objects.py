@@ -10,6 +10,7 @@ from urllib.parse import quote
 import orjson
 
 from pykcp.client.kinds import KindInfo
+from pykcp.client.outages import Outage
 from pykcp.client.transport import Query
 from pykcp.clients.interface import JSON_PATCH, MERGE_PATCH, PAGE, ObjectPage
 from pykcp.clients.remote.client import APPLY_PATCH
@@ -22,6 +23,7 @@ from pykcp.machinery.status import (
     NotFound,
     ServiceUnavailable,
     StatusError,
+    TooManyRequests,
 )
 from pykcp.types import Object
 
@@ -136,8 +138,9 @@ class Objects:
         """Changes as they happen, until the caller stops reading.
 
         Without `since`, a resource version, it begins with an ADDED event for every object that
-        exists. A lost connection is opened again where it broke. Raises Expired if the server no
-        longer knows that place: then read everything anew, or use an informer, which does so.
+        exists. A lost connection is opened again where it broke; the log says when it was lost and
+        when it is back. Raises Expired if the server no longer knows that place: then read
+        everything anew, or use an informer, which does so.
         """
         version = since
         if not version:
@@ -145,24 +148,25 @@ class Objects:
             for obj in found:
                 yield ObjectEvent("ADDED", obj)
         query: Query = {"labelSelector": labels, "fieldSelector": fields}
-        pause = _FIRST_PAUSE
+        outage = Outage(self, _FIRST_PAUSE, _LAST_PAUSE)
         while True:
             try:
                 async for event in self._watch_once(
-                    namespace, {**query, "resourceVersion": version}
+                    namespace, {**query, "resourceVersion": version}, outage
                 ):
-                    pause = _FIRST_PAUSE
+                    outage.over()
                     version = event.object["metadata"]["resourceVersion"]
                     if event.type != "BOOKMARK":
                         yield event
-            except ServiceUnavailable:
-                await asyncio.sleep(pause)
-                pause = min(2 * pause, _LAST_PAUSE)
+            except (ServiceUnavailable, TooManyRequests) as error:
+                await outage.wait(error)
 
-    async def _watch_once(self, namespace: str, query: Query) -> AsyncIterator[ObjectEvent]:
+    async def _watch_once(
+        self, namespace: str, query: Query, outage: Outage
+    ) -> AsyncIterator[ObjectEvent]:
         path = await self._path("", namespace)
         asked = {"watch": "1", "allowWatchBookmarks": "true", **query}
-        async for line in self.workspace.transport.lines(path, asked):
+        async for line in self.workspace.transport.lines(path, asked, outage.answered):
             event = orjson.loads(line)
             if event["type"] == "ERROR":
                 raise error_of_status(event["object"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -81,12 +81,19 @@ class Transport:
             await asyncio.sleep(pause)
         raise AssertionError
 
-    async def lines(self, path: str, query: Query) -> AsyncIterator[bytes]:
-        """The lines of an answer as they arrive. Raises StatusError."""
+    async def lines(
+        self, path: str, query: Query, on_answer: Callable[[], None] | None = None
+    ) -> AsyncIterator[bytes]:
+        """The lines of an answer as they arrive. Raises StatusError.
+
+        `on_answer` is called when the request is accepted: the first line may be a minute away.
+        """
         response = await self._request("GET", with_query(path, query))
         try:
             if response.status >= 400:
                 raise error_of(response.status, await self._read(response))
+            if on_answer is not None:
+                on_answer()
             rest = b""
             async for chunk in response.chunks():
                 *complete, rest = (rest + chunk).split(b"\n")

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from pykcp.aio.owner import spawn
 from pykcp.client import Conflict, NotFound, ObjectEvent, Workspace
 from pykcp.testing.server import ServerProcess
 
@@ -104,6 +107,63 @@ async def test_watch(team: Workspace) -> None:
         else:
             break
     assert seen == [("ADDED", "a"), ("MODIFIED", "a"), ("DELETED", "a")]
+
+
+class Logged(logging.Handler):
+    """What is logged, as it is logged."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.levels: list[str] = []
+        self.records: asyncio.Queue[logging.LogRecord] = asyncio.Queue()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.levels.append(record.levelname)
+        self.records.put_nowait(record)
+
+    async def next(self) -> str:
+        async with asyncio.timeout(60):
+            return (await self.records.get()).getMessage()
+
+
+@pytest.fixture
+def logged() -> Iterator[Logged]:
+    handler, log = Logged(), logging.getLogger("pykcp.client")
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    yield handler
+    log.removeHandler(handler)
+    log.setLevel(logging.NOTSET)
+
+
+async def test_a_lost_server_is_told_once(
+    team: Workspace, shard: ServerProcess, logged: Logged
+) -> None:
+    """However often a watch tries again: one line when it is lost, one when it is back."""
+    heard: asyncio.Queue[ObjectEvent] = asyncio.Queue()
+    maps = team.objects("configmaps", "default")
+
+    async def follow() -> None:
+        async for event in maps.watch(fields="metadata.name=a"):
+            heard.put_nowait(event)
+
+    await team.apply(config_map("a"))
+    watching = spawn(follow(), name="watch")
+    try:
+        async with asyncio.timeout(60):
+            await heard.get()
+            await maps.patch("a", {"data": {"x": "1"}})
+            await heard.get()  # not of the list: the watch is open
+            shard.kill()
+            assert "<Objects configmaps.v1 in root:team-" in await logged.next()
+            await asyncio.to_thread(shard.start)
+            assert "continued after" in await logged.next()
+            await maps.patch("a", {"data": {"x": "2"}})
+            assert (await heard.get()).object["data"] == {"x": "2"}
+        assert logged.levels == ["WARNING", "INFO"]
+    finally:
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
 
 
 async def test_an_informer_follows(team: Workspace, shard: ServerProcess) -> None:
