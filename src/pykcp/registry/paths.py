@@ -74,6 +74,16 @@ class _Workspace(msgspec.Struct):
 _decode = msgspec.json.Decoder(_Workspace).decode
 
 
+def _is_remembered(path: str) -> bool:
+    """Whether requests for a path may be answered without judging it again.
+
+    The wildcard and system clusters are not paths, although somebody may look for them as such.
+    """
+    if clusters.SEPARATOR not in path or clusters.is_system(path):
+        return False
+    return len(path) <= _REMEMBER_LENGTH and clusters.is_valid_path(path)
+
+
 class PathIndex:
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -104,7 +114,7 @@ class PathIndex:
         if clusters.is_name(path):
             return ResolvedStep(path)
         place = self._walk(path).place
-        if place is None or len(path) > _REMEMBER_LENGTH or not clusters.is_valid_path(path):
+        if place is None or not _is_remembered(path):
             return place
         if len(self.walks) >= _REMEMBER_WALKS:
             self.walks.clear()

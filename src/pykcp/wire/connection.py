@@ -171,8 +171,8 @@ class Connection(asyncio.Protocol):
             self.begin()
         elif seat is Seat.NONE:
             self.abort()
-        else:
-            self._set_reading()
+        else:  # uvloop begins to read after this, whatever is said now
+            self.hub.loop.call_soon(self._set_reading)
 
     def begin(self) -> None:
         """Start the handshake."""
@@ -189,6 +189,7 @@ class Connection(asyncio.Protocol):
             return  # read only so that the last words get through
         if not self._has_begun:
             self._raw += data
+            self._set_reading()
             return
         started = perf_counter()
         hub = self.hub

@@ -471,6 +471,10 @@ async def test_handshakes_of_one_address(serve: Any, connect: Any):
     assert listener.refused == 0
 
 
+_UNREAD = 32 << 20
+"""Octets, far more than the system takes for a connection that nobody reads."""
+
+
 async def test_a_handshake_that_may_not_begin_in_time(serve: Any, connect: Any):
     """Who waits is closed like who is slow; nothing is read of it, and its place is free again."""
     listener = await serve(
@@ -478,10 +482,14 @@ async def test_a_handshake_that_may_not_begin_in_time(serve: Any, connect: Any):
     )
     streams = [await asyncio.open_connection("127.0.0.1", listener.port) for _ in range(3)]
     for _, writer in streams[1:]:
-        writer.write(b"GET / HTTP/1.1\r\n\r\n")
+        writer.write(_UNREAD * b"x")
     with pytest.raises(OSError):
         await connect.h2(listener)
     assert listener.refused == 1
+    for _ in range(2000):  # as often as reading all of it would take, many times over
+        await asyncio.sleep(0)
+    for _, writer in streams[1:]:  # the rest is in buffers of the system
+        assert writer.transport.get_write_buffer_size() > _UNREAD / 2
     for reader, writer in streams:
         with contextlib.suppress(ConnectionResetError):
             await asyncio.wait_for(reader.read(), 5)

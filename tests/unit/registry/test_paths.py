@@ -92,5 +92,7 @@ async def test_only_valid_paths_are_remembered() -> None:
     paths = PathIndex(store)
     await store.write([_workspace("Root", "org", "c1"), _workspace("root", "org", "c1")])
     assert paths.walk("Root:org") == paths.walk("root:org") == ResolvedStep("c1")
+    for path in ("*", "system:admin", "c1"):
+        paths.walk(path)
     assert paths.walks == {"root:org": ResolvedStep("c1")}
     await store.stop()
