@@ -265,6 +265,11 @@ class Lister(Protocol):
         self, cluster: str, kind: GroupVersionResource, name: str, namespace: str = ""
     ) -> bool: ...
 
+    def stored(
+        self, cluster: str, kind: GroupVersionResource, name: str, namespace: str = ""
+    ) -> bytes | None:
+        """What `get` decodes: for objects that may be large, or of which little is needed."""
+
     def value(self, ref: ObjectRef) -> bytes | None:
         """The object as JSON, in the version in which it is stored; None if there is none."""
 

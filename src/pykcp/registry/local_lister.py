@@ -42,6 +42,13 @@ class LocalLister:
         resource = find_resource(self._directory, cluster, kind)
         return self._entry(resource.key(cluster, namespace, name)) is not None
 
+    def stored(
+        self, cluster: str, kind: GroupVersionResource, name: str, namespace: str = ""
+    ) -> bytes | None:
+        resource = find_resource(self._directory, cluster, kind)
+        entry = self._entry(resource.key(cluster, namespace, name))
+        return None if entry is None else entry.value
+
     def value(self, ref: ObjectRef) -> bytes | None:
         entry = self._entry(str(ref))
         return None if entry is None else entry.value

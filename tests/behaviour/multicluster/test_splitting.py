@@ -348,6 +348,29 @@ def test_types_that_no_cluster_accepts_are_not_placed(cluster: TestClient) -> No
     assert not leaves(client, "widgets.example.io")
 
 
+def test_what_is_too_large_for_a_cluster_stays_as_it_was(cluster: TestClient) -> None:
+    client = workspace_with(cluster, "a", "b", "c")
+    large = deployment()
+    container = large["spec"]["template"]["spec"]["containers"][0]
+    container["env"] = [{"name": "LARGE", "value": "x" * (3 << 19)}]
+    assert client.post(DEPLOYMENTS, large).status == 201
+    assert client.post(DEPLOYMENTS, deployment("small")).status == 201
+    eventually(lambda: len(leaves(client)) == 3)
+    assert {name.partition("--")[0] for name in leaves(client)} == {"small"}
+
+    container["env"] = []
+    assert client.patch(f"{DEPLOYMENTS}/web", {"spec": large["spec"]}).status == 200
+    settled(client, [3, 3, 4])
+    container["env"] = [{"name": "LARGE", "value": "x" * (3 << 19)}]
+    assert client.patch(f"{DEPLOYMENTS}/web", {"spec": large["spec"]}).status == 200
+    client.patch(f"{DEPLOYMENTS}/small", {"spec": {"replicas": 4}})
+    eventually(lambda: sorted(shares(client, "small").values()) == [1, 1, 2])
+    assert not leaves(client)["web--a"]["spec"]["template"]["spec"]["containers"][0].get("env")
+
+    assert client.delete(f"{DEPLOYMENTS}/web").status == 200
+    eventually(lambda: report(client) or {name[:5] for name in leaves(client)} == {"small"})
+
+
 @pytest.mark.parametrize("workspaces", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_the_program_places_workloads_like_the_server(
     workspaces: int, tmp_path: pathlib.Path

@@ -163,6 +163,9 @@ async def test_the_lister_has_what_was_told(seam: Seam) -> None:
         assert lister.get(seam.cluster, CONFIG_MAPS, name, NAMESPACE) == made
         assert lister.has(seam.cluster, CONFIG_MAPS, name, NAMESPACE)
         assert not lister.has(seam.cluster, CONFIG_MAPS, seam.named("no"), NAMESPACE)
+        stored = lister.stored(seam.cluster, CONFIG_MAPS, name, NAMESPACE)
+        assert orjson.loads(stored or b"")["data"] == {"n": "1"}
+        assert lister.stored(seam.cluster, CONFIG_MAPS, seam.named("no"), NAMESPACE) is None
         ref = ObjectRef(kind_id(CONFIG_MAPS), *_key(seam, "a"))
         assert orjson.loads(lister.value(ref) or b"")["data"] == {"n": "1"}
         assert lister.version(ref) == int(made["metadata"]["resourceVersion"])

@@ -100,11 +100,16 @@ class RemoteLister:
     def get(
         self, cluster: str, kind: GroupVersionResource, name: str, namespace: str = ""
     ) -> Object | None:
-        value = self._held(kind_id(kind)).value(ObjectKey(cluster, namespace, name))
+        value = self.stored(cluster, kind, name, namespace)
         return None if value is None else orjson.loads(value)
 
     def has(self, cluster: str, kind: GroupVersionResource, name: str, namespace: str = "") -> bool:
-        return self._held(kind_id(kind)).value(ObjectKey(cluster, namespace, name)) is not None
+        return self.stored(cluster, kind, name, namespace) is not None
+
+    def stored(
+        self, cluster: str, kind: GroupVersionResource, name: str, namespace: str = ""
+    ) -> bytes | None:
+        return self._held(kind_id(kind)).value(ObjectKey(cluster, namespace, name))
 
     def value(self, ref: ObjectRef) -> bytes | None:
         return self._held(ref.resource).value(ref.key)

@@ -35,6 +35,8 @@ class WorkloadAggregator:
     async def reconcile(self, key: RootKey) -> None:
         parts = self._parts
         kind = parts.territory.kind(key.cluster, key.type)
+        if parts.is_too_large(key):
+            return
         root, binding = parts.root(key), parts.binding(key)
         if kind is None or root is None or binding is None or meta.is_deleting(root):
             return

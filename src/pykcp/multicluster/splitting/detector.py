@@ -37,7 +37,7 @@ from pykcp.multicluster.splitting.keys import (
     type_of,
 )
 from pykcp.multicluster.splitting.leaves import known_leaf
-from pykcp.multicluster.splitting.parts import SplitterParts
+from pykcp.multicluster.splitting.parts import LARGEST, SplitterParts
 from pykcp.multicluster.splitting.scheduler import WorkloadScheduler
 from pykcp.multicluster.splitting.splitter import WorkloadSplitter
 from pykcp.types import Object
@@ -194,6 +194,10 @@ class WorkloadDetector:
         """A change of any object; only those of accepted types in served workspaces matter."""
         kind = self._followed.get(change.resource.partition(":")[0])
         if kind is None or not self._parts.territory.is_served(change.cluster):
+            return
+        if len(change.value) > LARGEST:  # never a leaf, and not decoded
+            if change.deleted:
+                self._lost_root(RootKey(change.cluster, type_of(kind), *change.key[1:]))
             return
         obj: Object = orjson.loads(change.value)
         if change.deleted:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pykcp.clients.interface import Client, Lister
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.machinery import meta
+from pykcp.machinery.metadata import metadata_of
 from pykcp.machinery.resources import GroupVersionResource
 from pykcp.machinery.status import NotFound
 from pykcp.multicluster.elsewhere import ClustersElsewhere, NoOtherShards
@@ -24,6 +25,10 @@ from pykcp.multicluster.splitting.inventory import Inventory
 from pykcp.multicluster.splitting.keys import RootKey, binding_name, is_root
 from pykcp.multicluster.splitting.territory import Territory
 from pykcp.types import Object
+
+LARGEST = 3 << 19
+"""Octets of an object that is placed: etcd, which most clusters store it in, takes no more in a
+request. To decode a larger one, several times for each change, would hold up the whole server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +72,19 @@ class SplitterParts:
         kind = self.territory.kind(key.cluster, key.type)
         found = None if kind is None else self.get(key.cluster, kind, key.name, key.namespace)
         return found if found is not None and is_root(key.type, found) else None
+
+    def is_too_large(self, key: RootKey) -> bool:
+        """Whether an object is larger than a cluster takes: it is not decoded, and copies of what
+        it was before stay as they are. One that is deleted is not too large.
+        """
+        kind = self.territory.kind(key.cluster, key.type)
+        if kind is None:
+            return False
+        try:
+            value = self.lister.stored(key.cluster, kind, key.name, key.namespace)
+        except (NotFound, LookupError):
+            return False
+        return value is not None and len(value) > LARGEST and not metadata_of(value).is_deleting
 
     def binding(self, key: RootKey) -> Object | None:
         return self.get(key.cluster, WORKLOAD_BINDINGS, binding_name(key), key.namespace)

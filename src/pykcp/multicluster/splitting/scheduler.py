@@ -89,6 +89,8 @@ class WorkloadScheduler:
         parts = self._parts
         if parts.territory.kind(key.cluster, key.type) is None:
             return None  # no cluster accepts the type any more: everything stays where it is
+        if parts.is_too_large(key):
+            return None
         root, binding = parts.root(key), parts.binding(key)
         if root is None or meta.is_deleting(root):
             await self._forget(key, binding)

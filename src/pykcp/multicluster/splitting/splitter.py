@@ -50,6 +50,8 @@ class WorkloadSplitter:
         kind = parts.territory.kind(key.cluster, key.type)
         if kind is None:
             return None  # no cluster accepts the type any more: leaves stay as they are
+        if parts.is_too_large(key):
+            return None
         root, binding = parts.root(key), parts.binding(key)
         is_wanted = root is not None and not meta.is_deleting(root)
         counts = bindings.shares(binding) if is_wanted and binding is not None else []

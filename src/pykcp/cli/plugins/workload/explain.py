@@ -25,7 +25,7 @@ def explain(invocation: CommandInvocation) -> None:
     if not matching:
         raise PluginError(
             f"{quote(f'{kind}/{name}')} is not placed: there is no such workload in the namespace "
-            f"{quote(namespace)}, no cluster accepts its type, or no workload needs it"
+            f"{quote(namespace)}, no cluster accepts its type, no workload needs it, or it is larger than 1.5 MiB"
         )
     for binding in matching:
         for line in columns(list(explanation(binding)), padding=3):
