@@ -7,6 +7,7 @@ import pathlib
 import re
 import shlex
 import shutil
+import subprocess
 from collections.abc import Iterator
 
 import pytest
@@ -103,6 +104,32 @@ def test_the_front_proxy(files: ProxyFiles, shard: ServerProcess) -> None:
         )
         assert client.get(path).json["kind"] == "WorkspaceList"
         client.close()
+
+
+# --- start/install.md
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="there is no kubectl on this machine")
+def test_the_kubeconfig_of_the_chart(files: ProxyFiles, shard: ServerProcess) -> None:
+    """With a certificate that was issued for an administrator, as cert-manager issues it."""
+    root = files.root
+    admin = files.user("admin", ["system:kcp:admin"])
+    for name, source in {
+        "admin.crt": admin,
+        "admin.key": admin,
+        "ca.crt": files.serving_ca,
+    }.items():
+        shutil.copy(source, root / name)
+    (block,) = (text for text in texts("start/install.md", "console") if "set-cluster" in text)
+    lines = [line.removeprefix("$ ") for line in block.splitlines()]
+    lines = lines[next(i for i, line in enumerate(lines) if line.startswith("export ")) :]
+    text = "\n".join(lines).replace("kcp.example.com:8443", f"127.0.0.1:{shard.port}")
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", text],
+        cwd=root, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "universal" in done.stdout
 
 
 # --- operate/cache.md

@@ -32,6 +32,7 @@ _COMMAND = re.compile(
 
 RUN = (
     "guides/workspace-types.md",
+    "operate/production.md",
     "start/install.md",
     "start/ten-minutes.md",
     "tutorials/administrator.md",
@@ -80,15 +81,35 @@ ELSEWHERE: dict[str, str] = {
 }
 """Pages with a test of their own: its file and its name."""
 
+_NETWORK = "needs the network"
+_CONTAINER = "needs a base image; deploy/check-image does it where there is one"
+_CLUSTER = "needs a cluster that runs pods; tests/behaviour/deploy"
+_HOST = "changes this host"
+_STARTED = "test_every_command_works starts the same server"
 NOT_RUN: dict[str, str] = {
-    "./scripts/start": "installs what it needs from the network; all tests start what it starts",
-    "python3 -m venv kcp && . kcp/bin/activate": "as above",
-    "pip install ./pykcp": "as above",
+    "cd pykcp": "the directory of a checkout",
+    "./scripts/start": f"{_NETWORK}; all tests start what it starts",
+    "export KUBECONFIG=$PWD/.kcp": _STARTED,
+    "kubectl get workspacetypes": _STARTED,
+    "python3 -m venv kcp && . kcp/bin/activate": _NETWORK,
+    "pip install ./pykcp": _NETWORK,
     "kcp start": "in the environment that was not made",
-    "docker build -t pykcp": "needs a base image; deploy/check-image does it where there is one",
-    "docker run -p 6443:6443": "as above",
-    "helm install kcp deploy/charts/kcp": "needs a cluster that runs pods; tests/behaviour/deploy",
-    'pip install "pykcp[otel]"': "needs the network",
+    "docker build -t pykcp": _CONTAINER,
+    "docker run -d --name kcp": f"{_CONTAINER}; test_flags_of_the_installation reads its flags",
+    "docker exec kcp cat": _CONTAINER,
+    "kubectl --kubeconfig=admin.kubeconfig get": _CONTAINER,
+    "python3 -m venv /opt/kcp": _HOST,
+    "useradd --system": _HOST,
+    "mkdir -p /etc/kcp": _HOST,
+    "systemctl ": f"{_HOST}; test_flags_of_the_installation reads the unit",
+    "cp /var/lib/kcp/admin.kubeconfig": _HOST,
+    "helm install kcp deploy/charts/kcp": _CLUSTER,
+    "kubectl --namespace kcp wait": _CLUSTER,
+    "kubectl apply -f admin.yaml": _CLUSTER,
+    "secret": _CLUSTER,
+    "export KUBECONFIG=$PWD/admin": "test_command_lines.py::test_the_kubeconfig_of_the_chart",
+    "kubectl config ": "test_command_lines.py::test_the_kubeconfig_of_the_chart",
+    'pip install "pykcp[otel]"': _NETWORK,
 }
 """Beginnings of commands that a page shows and no test of pages runs, and why."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
 import re
 import shutil
@@ -11,7 +12,10 @@ import pytest
 from tests.docs.test_excerpts import typed as typed_in
 from tests.docs.test_pages import DOCS, blocks, run
 
+from pykcp.cli.operate.lifecycle import UPGRADE
 from pykcp.programs.front_proxy.settings import FrontProxySettings
+from pykcp.programs.kit.flags import FlagSet
+from pykcp.programs.operator.kinds.schemas import SCHEMAS
 from pykcp.programs.shard.settings import ShardSettings
 from pykcp.storage.testing import EtcdProcess, find_etcd
 from pykcp.testing.multicluster.downstream import write_kubeconfig
@@ -89,6 +93,30 @@ def test_errors_of_the_start(shard: ServerProcess, tmp_path: pathlib.Path) -> No
         code, said = kcp("start", "--bind-address=127.0.0.1", *words)
         assert code == 1
         assert phrase in said
+
+
+# --- start/install.md
+
+
+def test_flags_of_the_installation(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the unit, with its file, and of the container."""
+    page = "start/install.md"
+    files = {words[1]: text for words, text in blocks(page) if len(words) == 2}
+    (tmp_path / "config.yaml").write_text(files["config.yaml"])
+    (line,) = re.findall(
+        r"^ExecStart=/opt/kcp/bin/kcp start (.*)$", files["kcp.service"], re.MULTILINE
+    )
+    monkeypatch.chdir(tmp_path)
+    words = line.replace("/etc/kcp/", "").split()
+    settings = ShardSettings.parse(words)[0].checked()
+    assert settings.generic.external_hostname == "kcp.example.com"
+    assert str(settings.generic.root_directory) == "/var/lib/kcp"
+    (line,) = re.findall(r"^\$ docker run .* pykcp start (.*)$", _text(page), re.MULTILINE)
+    assert ShardSettings.parse(line.split())[0].checked().generic.external_hostname == "localhost"
+
+
+def _text(page: str) -> str:
+    return (DOCS / page).read_text(encoding="utf-8")
 
 
 # --- operate/scaling.md
@@ -170,6 +198,24 @@ def test_backups(tmp_path: pathlib.Path) -> None:
             "workspace.tenancy.kcp.io/team",
             "workspace.tenancy.kcp.io/test",
         ]
+
+
+def test_upgrades() -> None:
+    """Flags of the command and fields of the objects; tests/behaviour/operate upgrades an installation."""
+    page = "operate/upgrade.md"
+    (host,) = (text for words, text in blocks(page) if words == ["sh", "host"])
+    (words,) = re.findall(r"^kcp upgrade (.*)$", host, re.MULTILINE)
+    flags = FlagSet([("", [*UPGRADE.flags])])
+    assert flags.parse(words.split())[0] == {"to": "0.2.0"}
+    (operator,) = (text for words, text in blocks(page) if words == ["sh", "operator"])
+    patches = re.findall(
+        r"^kubectl -n kcp patch (\w+) \w+ --type=merge -p '(.*)'$", operator, re.MULTILINE
+    )
+    assert [kind for kind, _ in patches] == ["rootshard", "frontproxy"]
+    for kind, patch in patches:
+        (schema,) = (found for name, found in SCHEMAS.items() if name.lower() == kind)
+        image = schema.spec["properties"]["image"]["properties"]
+        assert json.loads(patch)["spec"]["image"].keys() <= image.keys()
 
 
 _TREE = """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pathlib
 import re
+import shlex
 from collections.abc import Iterator
 
 import pytest
@@ -129,6 +130,44 @@ def test_metrics_are_scraped_where_they_are_served() -> None:
 def test_a_hostname_is_required() -> None:
     with pytest.raises(AssertionError, match="externalHostname is required"):
         template("kcp")
+
+
+def _page_of_installation() -> tuple[list[str], Object]:
+    """The values that docs/start/install.md sets, and its certificate for an administrator."""
+    page = (ROOT / "docs/start/install.md").read_text().replace("\\\n", " ")
+    (command,) = re.findall(r"^\$ helm install kcp deploy/charts/kcp (.*)$", page, re.MULTILINE)
+    (certificate,) = re.findall(r"^```yaml admin.yaml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    return shlex.split(command), yaml.safe_load(certificate)
+
+
+def test_the_page_of_installation_sets_values_of_the_chart() -> None:
+    """Among them those that are required."""
+    values = yaml.safe_load((CHARTS / "kcp/values.yaml").read_text())
+    words, _ = _page_of_installation()
+    given = [words[i + 1].partition("=") for i, word in enumerate(words) if word == "--set"]
+    for path, _, value in given:
+        at = values
+        for part in path.split("."):
+            assert part in at, path
+            at = at[part]
+        assert value
+    helpers = (CHARTS / "kcp/templates/_helpers.tpl").read_text()
+    required = re.findall(r'required "[^"]*" \.Values\.(\w+) ', helpers)
+    assert required == ["externalHostname"]
+    assert set(required) <= {path for path, _, _ in given}
+
+
+@needs_helm
+def test_the_command_of_the_page_of_installation() -> None:
+    words, certificate = _page_of_installation()
+    assert words[:3] == ["--namespace", "kcp", "--create-namespace"]
+    text = helm("template", "kcp", str(CHARTS / "kcp"), *words)
+    objects = [one for one in yaml.safe_load_all(text) if one]
+    assert only(objects, "Issuer", certificate["spec"]["issuerRef"]["name"])
+    (port,) = only(objects, "Service", "kcp-front-proxy")["spec"]["ports"]
+    page = (ROOT / "docs/start/install.md").read_text()
+    assert f"--server=https://kcp.example.com:{port['port']}/clusters/root" in page
+    assert only(objects, "Certificate", "kcp-front-proxy-server")
 
 
 @needs_helm
