@@ -125,7 +125,11 @@ PAGES = {
     "guides/entering-workspaces.md": Excerpt(shows=('"kind":"Workspace"',)),
     "guides/gitops.md": Excerpt(
         _BOUND,
-        ("STATUS: deployed", "Rollback to 1", "uninstalled") if HELM else ("REACHED: 5",),
+        (
+            *(("STATUS: deployed", "Rollback to 1", "uninstalled") if HELM else ("REACHED: 5",)),
+            "secret/prod created",
+            "kube-system",
+        ),
     ),
     "operate/audit.md": Excerpt(_AUDITED, ('"create","configmaps","noted",201',), needs="jq"),
     "operate/health.md": Excerpt(shows=("[+]ping ok",), leaves_out="readyz/tasks"),
