@@ -22,6 +22,25 @@ _RBAC = "rbac.authorization.k8s.io"
 _WRITE = ["get", "list", "watch", "create", "update", "patch", "delete"]
 _READ = ["get", "list", "watch"]
 _CONFIG_PATH = "/etc/kcp"
+_CONTENT = {
+    "": (
+        "configmaps endpoints limitranges persistentvolumeclaims pods podtemplates "
+        "replicationcontrollers resourcequotas serviceaccounts services"
+    ),
+    "apps": "controllerrevisions daemonsets deployments replicasets statefulsets",
+    "autoscaling": "horizontalpodautoscalers",
+    "batch": "cronjobs jobs",
+    "coordination.k8s.io": "leases",
+    "discovery.k8s.io": "endpointslices",
+    "networking.k8s.io": "ingresses networkpolicies",
+    "policy": "poddisruptionbudgets",
+    _RBAC: "rolebindings roles",
+    "resource.k8s.io": "resourceclaims resourceclaimtemplates",
+    "storage.k8s.io": "csistoragecapacities",
+}
+"""What Kubernetes has in namespaces. The syncer deletes a namespace that it made only if it can see
+that nothing is in it. Secrets are not listed for that reason alone.
+"""
 
 
 class UnlistableTypes(ValueError):
@@ -181,6 +200,7 @@ def _downstream_rules(resources: Iterable[str], has_tunnel: bool) -> list[Object
         _rule("", ["nodes", "pods"], ["list"]),
         _rule("apiextensions.k8s.io", ["customresourcedefinitions"], _READ),
         {"nonResourceURLs": ["/readyz", "/version"], "verbs": ["get"]},
+        *(_rule(group, plurals.split(), ["list"]) for group, plurals in _CONTENT.items()),
     ]
     if has_tunnel:  # the syncer answers for pods in namespaces that it made, and no others
         rules.append(_rule("", ["pods"], ["get", "list", "watch", "delete"]))

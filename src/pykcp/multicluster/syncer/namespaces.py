@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import NamedTuple
 
 import orjson
@@ -93,22 +93,35 @@ class DownstreamNamespaces:
 
     # --- removing
 
-    async def remove_empty(self, unused: set[str], grace: float) -> None:
+    async def remove_empty(
+        self,
+        unused: set[str],
+        grace: float,
+        is_empty: Callable[[str], Awaitable[bool]],
+        is_unused: Callable[[str], bool],
+    ) -> None:
         """Delete namespaces of this registration that had no copies for a while.
 
-        `unused`: the names of those that no object is assigned to.
+        `unused`: the names of those that no object is assigned to; `is_empty`: looks into one,
+        which takes a while: `is_unused` says afterwards whether that is still so.
         """
         now = time.monotonic()
         for name in list(self._known):
             if name not in unused:
                 self._empty_since.pop(name, None)
-            elif now - self._empty_since.setdefault(name, now) >= grace:
+                continue
+            is_due = now - self._empty_since.setdefault(name, now) >= grace
+            if not is_due or not self._may_go(name) or not await is_empty(name):
+                continue
+            if is_unused(name) and self._may_go(name):
                 await self._remove(name)
+
+    def _may_go(self, name: str) -> bool:
+        known = self._known.get(name)
+        return known is not None and not known.is_terminating and self._is_own(known.locator)
 
     async def _remove(self, name: str) -> None:
         known = self._known[name]
-        if known.is_terminating or not self._is_own(known.locator):
-            return
         _log.info("deleting namespace %s of the cluster: nothing is assigned to it", name)
         await self._client.delete("", NAMESPACES, name, uid=known.uid)
         self._empty_since.pop(name, None)

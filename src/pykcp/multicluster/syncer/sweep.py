@@ -11,19 +11,15 @@ import logging
 from collections.abc import AsyncIterator, Callable, Iterable
 
 from pykcp.machinery.object_keys import ObjectKey
-from pykcp.machinery.resources import GroupVersionResource
-from pykcp.machinery.status import NotFound, StatusError
+from pykcp.machinery.status import NotFound
 from pykcp.multicluster.names import DOWNSTREAM_CLUSTER, parse_locator
 from pykcp.multicluster.syncer.down import DownSync
-from pykcp.multicluster.syncer.projections import CopyStore, SyncedCopy, target_of
+from pykcp.multicluster.syncer.emptiness import NamespaceContents
+from pykcp.multicluster.syncer.projections import CopyStore, SyncedCopy
 from pykcp.multicluster.syncer.render import CopyName, TypeName
 from pykcp.multicluster.syncer.work import SyncContext, SyncKey, TypeSync
 
 _log = logging.getLogger(__name__)
-
-_EVERY_NAMESPACE_HAS = frozenset(
-    (("configmaps", "kube-root-ca.crt"), ("serviceaccounts", "default"))
-)
 
 
 class Sweeper:
@@ -104,22 +100,28 @@ class Sweeper:
 
     async def remove_empty_namespaces(self) -> bool:
         """Whether some may have to be removed later."""
+        namespaces = self._context.namespaces
+        unused = self._unused_namespaces()
+        await namespaces.remove_empty(
+            unused,
+            self._context.settings.namespace_grace,
+            NamespaceContents(self._context.downstream).is_empty,
+            lambda name: name in self._unused_namespaces(),
+        )
+        return bool(unused)
+
+    def _unused_namespaces(self) -> set[str]:
+        """Those that nothing is assigned to, as far as is known."""
         used: set[str] = set()
         for synced in self._context.types.values():
             used |= {leaf.target.namespace for leaf in synced.leaves}
             used |= {leaf.target.namespace for leaf in synced.leaves.released.values()}
             used |= {target.namespace for target, _ in synced.copies.items()}
-        unused = {
+        return {
             name
             for name, locator in self._context.namespaces.known().items()
             if name not in used and self._is_kept_here(locator)
         }
-        for one in unused:
-            if not await self._is_empty(one):
-                used.add(one)
-        grace = self._context.settings.namespace_grace
-        await self._context.namespaces.remove_empty(unused - used, grace)
-        return bool(unused)
 
     def _is_kept_here(self, text: str) -> bool:
         """Whether this syncer decides about a namespace: that of a workspace of another shard is
@@ -127,23 +129,3 @@ class Sweeper:
         """
         locator = parse_locator(text)
         return locator is None or self._context.hosts(locator.logical_cluster)
-
-    async def _is_empty(self, place: str) -> bool:
-        """Whether the namespace has nothing of the synced types, whoever made it."""
-        for synced in self._context.types.values():
-            if not synced.served.is_namespaced:
-                continue
-            try:
-                if await self._has(synced.kind, place):
-                    return False
-            except StatusError as error:
-                _log.debug("namespace %s is kept: %s", place, error)
-                return False
-        return True
-
-    async def _has(self, kind: GroupVersionResource, place: str) -> bool:
-        async for page in self._context.downstream.pages("", kind, place, size=10):
-            names = {target_of(live).name for live in page}
-            if any((kind.resource, one) not in _EVERY_NAMESPACE_HAS for one in names):
-                return True
-        return False
