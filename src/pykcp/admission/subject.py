@@ -25,12 +25,27 @@ _EXEMPT = frozenset(
         "mutatingadmissionpolicybindings",
     )
 )
+_REVIEWS = frozenset(
+    (
+        ("authentication.k8s.io", "selfsubjectreviews"),
+        ("authentication.k8s.io", "tokenreviews"),
+        ("authorization.k8s.io", "localsubjectaccessreviews"),
+        ("authorization.k8s.io", "selfsubjectaccessreviews"),
+        ("authorization.k8s.io", "selfsubjectrulesreviews"),
+        ("authorization.k8s.io", "subjectaccessreviews"),
+    )
+)
 GROUP = "admissionregistration.k8s.io"
 
 
 def is_exempt(resource: Resource) -> bool:
     """Whether it configures admission itself: nothing could repair it if it were subject to it."""
     return resource.group == GROUP and resource.plural in _EXEMPT
+
+
+def is_exempt_from_policies(resource: Resource) -> bool:
+    """The same for policies, which are not asked about reviews either: webhooks are."""
+    return is_exempt(resource) or (resource.group, resource.plural) in _REVIEWS
 
 
 class Subject:

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pykcp.admission.configurations import NONE, AdmissionHooks, Configurations, ProviderOf
-from pykcp.admission.subject import is_exempt
+from pykcp.admission.subject import is_exempt, is_exempt_from_policies
 from pykcp.aio.imports import import_aside
 from pykcp.apis.kube.validation.rules import CelUse
 from pykcp.auth.authz.chain import Authorizer
@@ -20,6 +20,7 @@ from pykcp.machinery.schema.model import Schema
 from pykcp.machinery.status import FieldError
 from pykcp.registry.catalog.directory import Directory
 from pykcp.registry.lookup import Replica
+from pykcp.registry.resource import Resource
 from pykcp.registry.stored import StoreReader
 from pykcp.registry.verbs.admitting import AdmissionRequest
 from pykcp.steps import Steps
@@ -43,8 +44,10 @@ class Deferred:
         hooks: Callable[[AdmissionHooks], tuple[Any, ...]],
         make: Callable[[], Any],
         module: str,
+        is_exempt: Callable[[Resource], bool] = is_exempt,
     ) -> None:
         self.name = name
+        self._is_exempt = is_exempt
         self._configurations = configurations
         self._place, self._known = configurations.place, configurations.known
         self._hooks = hooks
@@ -57,7 +60,7 @@ class Deferred:
         known = self._known.get(self._place(request))
         if known is NONE or (known is not None and not self._hooks(known)):
             return False
-        return not is_exempt(request.resource)
+        return not self._is_exempt(request.resource)
 
     async def mutate(self, request: AdmissionRequest) -> None:
         hooks = self._hooks(await self._configurations.applying(request))
@@ -106,6 +109,7 @@ class TenantAdmission:
             lambda h: h.mutating_policies,
             self._mutating_policies,
             "mutating_policies",
+            is_exempt_from_policies,
         )
         self.mutating_webhooks = Deferred(
             "MutatingAdmissionWebhook",
@@ -120,6 +124,7 @@ class TenantAdmission:
             lambda h: h.validating_policies,
             self._validating_policies,
             "validating_policies",
+            is_exempt_from_policies,
         )
         self.validating_webhooks = Deferred(
             "ValidatingAdmissionWebhook",

@@ -1,12 +1,13 @@
 """Access reviews: from a decoded review to its response.
 
-Each function takes the review as it was sent and returns it with `status` and the other fields
-that the server sets. Errors are upstream's: 422 for validation errors, 400 for all others.
+Each function takes the review after mutating admission and returns it with `status` and the other
+fields that the server sets. Errors are upstream's: 422 for validation errors, 400 for all others.
+`admit` is validating admission: it is asked about reviews that are valid, before they are answered.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from pykcp.aio.slices import in_slices
@@ -31,19 +32,35 @@ from pykcp.types import Object
 _MOST_VALUES = 100_000
 """Verbs, groups, resources, names and URLs in one answer; with more it is incomplete."""
 _AUTHORIZATION = "authorization.k8s.io"
+Admit = Callable[[], Awaitable[None]]
+
+
+async def _admitted() -> None:
+    """No admission: for callers inside the server."""
 
 
 async def subject_access_review(
-    authorizer: Authorizer, cluster: str, review: Object, *, is_deep: bool = False
+    authorizer: Authorizer,
+    cluster: str,
+    review: Object,
+    *,
+    is_deep: bool = False,
+    admit: Admit = _admitted,
 ) -> Object:
     """May this user do that?"""
     _refuse(await in_slices(subject_review_errors(review), cluster))
+    await admit()
     spec = review["spec"]
     return await _answer(authorizer, cluster, review, spec_user(spec), is_deep)
 
 
 async def local_subject_access_review(
-    authorizer: Authorizer, cluster: str, review: Object, namespace: str
+    authorizer: Authorizer,
+    cluster: str,
+    review: Object,
+    namespace: str,
+    *,
+    admit: Admit = _admitted,
 ) -> Object:
     """May this user do that in the namespace of the request?"""
     if not namespace:
@@ -52,24 +69,27 @@ async def local_subject_access_review(
     _refuse(await in_slices(local_review_errors(review), cluster))
     if namespace != meta.namespace(review):
         raise BadRequest(f"spec.resourceAttributes.namespace must match namespace: {namespace}")
+    await admit()
     return await _answer(authorizer, cluster, review, spec_user(review["spec"]), is_deep=False)
 
 
 async def self_subject_access_review(
-    authorizer: Authorizer, cluster: str, review: Object, user: User
+    authorizer: Authorizer, cluster: str, review: Object, user: User, *, admit: Admit = _admitted
 ) -> Object:
     """May I do that?"""
     _refuse(await in_slices(self_review_errors(review), cluster))
+    await admit()
     return await _answer(authorizer, cluster, review, user, is_deep=False)
 
 
 async def self_subject_rules_review(
-    authorizer: Authorizer, cluster: str, review: Object, user: User
+    authorizer: Authorizer, cluster: str, review: Object, user: User, *, admit: Admit = _admitted
 ) -> Object:
     """What may I do in a namespace?"""
     namespace = (review.get("spec") or {}).get("namespace")
     if not namespace:
         raise BadRequest("no namespace on request")
+    await admit()
     rules, errors = await authorizer.rules_for(cluster, user, namespace)
     status = await in_slices(_shown_rules(rules), cluster)
     if errors:
@@ -96,14 +116,22 @@ def _shown_rules(rules: Sequence[PolicyRule]) -> Steps[Object]:
     return {"resourceRules": resources, "nonResourceRules": urls, "incomplete": room < 0}
 
 
-def self_subject_review(review: Object, user: User, now: float) -> Object:
+async def self_subject_review(
+    review: Object, user: User, now: float, *, admit: Admit = _admitted
+) -> Object:
     """Who am I?"""
+    await admit()
     metadata = {"creationTimestamp": meta.now_rfc3339(now)}
     return _reply(review, {"metadata": metadata, "status": {"userInfo": user.to_json()}})
 
 
 async def token_review(
-    authentication: Authentication, cluster: str, review: Object, namespace: str = ""
+    authentication: Authentication,
+    cluster: str,
+    review: Object,
+    namespace: str = "",
+    *,
+    admit: Admit = _admitted,
 ) -> Object:
     """Whose token is this?"""
     spec = review.get("spec") or {}
@@ -112,6 +140,7 @@ async def token_review(
     token = spec.get("token")
     if not token:
         raise BadRequest("token is required for TokenReview in authentication")
+    await admit()
     audiences: Sequence[str] = spec.get("audiences") or authentication.api_audiences
     try:
         found = await authentication.review_token(token, audiences, cluster)

@@ -64,9 +64,9 @@ def issue(
     now: float,
     token_id: str,
 ) -> tuple[Object, list[str]]:
-    """The answer to a TokenRequest that was checked, and warnings. Raises Conflict."""
+    """The answer to a TokenRequest that is complete, and warnings. Raises Conflict."""
     spec = dict(request.get("spec") or {})
-    audiences: Sequence[str] = spec.get("audiences") or policy.api_audiences
+    audiences: Sequence[str] = spec["audiences"]
     seconds = spec["expirationSeconds"]
     if secret is not None:
         _check_bound(spec["boundObjectRef"], secret)
@@ -80,7 +80,7 @@ def issue(
         service_account, cluster, audiences=audiences, now=now, expiration_seconds=seconds,
         token_id=token_id, secret=secret,
     )  # fmt: skip
-    answered = _answer(request, service_account, now)
+    answered = dict(request)
     bound = spec.get("boundObjectRef")
     answered["spec"] = {
         "audiences": list(audiences), "expirationSeconds": seconds, "boundObjectRef": bound or None,
@@ -100,8 +100,11 @@ def check_place(request: Object, namespace: str, name: str) -> None:
             raise Invalid.fields(_GROUP, _KIND, name, [invalid(f"metadata.{key}", value, why)])
 
 
-def check(request: Object, account: Object) -> None:
-    """What can be said before the bound object is looked for. Raises Invalid or Conflict."""
+def complete(policy: TokenPolicy, request: Object, account: Object, now: float) -> None:
+    """Fill in what validating admission is to see, before the bound object is looked for.
+
+    Raises Invalid or Conflict.
+    """
     uid = (request.get("metadata") or {}).get("uid")
     if uid and uid != meta.uid(account):
         why = (
@@ -109,7 +112,18 @@ def check(request: Object, account: Object) -> None:
             f"({meta.uid(account)})"
         )
         raise Conflict.resource(_GROUP, _KIND, meta.name(account), why)
-    if errors := _duration_errors(request["spec"]["expirationSeconds"]):
+    spec = request["spec"]
+    if not spec.get("audiences"):
+        spec["audiences"] = list(policy.api_audiences)
+    request["metadata"] = {
+        **(request.get("metadata") or {}),
+        "name": meta.name(account),
+        "namespace": meta.namespace(account),
+        "uid": meta.uid(account),
+        "creationTimestamp": meta.now_rfc3339(now),
+    }
+    request["status"] = {"token": "", "expirationTimestamp": None}
+    if errors := _duration_errors(spec["expirationSeconds"]):
         raise Invalid.fields(_GROUP, _KIND, "", errors)
 
 
@@ -130,11 +144,3 @@ def _check_bound(ref: Object, secret: Object) -> None:
             "The object might have been deleted and then recreated"
         )
         raise Conflict.resource("", "Secret", ref.get("name") or "", why)
-
-
-def _answer(request: Object, account: Object, now: float) -> Object:
-    metadata = dict(request.get("metadata") or {})
-    metadata["name"], metadata["namespace"] = meta.name(account), meta.namespace(account)
-    metadata["uid"] = meta.uid(account)
-    metadata["creationTimestamp"] = meta.now_rfc3339(now)
-    return {**request, "metadata": metadata}

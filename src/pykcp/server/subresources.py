@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from typing import Any, cast
 
+from pykcp.apis.loader import library
 from pykcp.auth import reviews, token_request
 from pykcp.auth.authn.chain import Authentication
 from pykcp.auth.authz.attributes import Attributes, Decision
@@ -13,12 +15,14 @@ from pykcp.auth.authz.chain import Authorizer
 from pykcp.auth.user import MASTERS
 from pykcp.machinery.patch.apply import FieldManager
 from pykcp.machinery.resources import SECRETS
+from pykcp.machinery.schema.model import Schema
 from pykcp.machinery.status import BadRequest, NotFound
 from pykcp.registry.catalog.native import decode_native
 from pykcp.registry.codec import strip_cluster
 from pykcp.registry.local import LocalClient
 from pykcp.registry.resource import LARGE
-from pykcp.registry.verbs.create import match_namespace
+from pykcp.registry.verbs.admitting import AdmissionRequest, ShownKind
+from pykcp.registry.verbs.create import match_namespace, wipe_system_fields
 from pykcp.registry.verbs.read import find
 from pykcp.server.call import Call
 from pykcp.server.handlers.get import transformed
@@ -47,7 +51,7 @@ class Answered:
         self._authorizer = authorizer
         self._policy = policy
         self._client = client
-        self._reviews: dict[str, Callable[[Call, Object], Awaitable[Object]]] = {
+        self._reviews: dict[str, Callable[[Call, Object, reviews.Admit], Awaitable[Object]]] = {
             "subjectaccessreviews": self._subject,
             "localsubjectaccessreviews": self._local_subject,
             "selfsubjectaccessreviews": self._self_subject,
@@ -81,11 +85,17 @@ class Answered:
     async def _review(self, call: Call) -> None:
         check_write_options(call, "CreateOptions")
         review = await read_object(call, call.resource)
-        match_namespace(call.resource, call.info.namespace, review.setdefault("metadata", {}))
+        metadata = review.setdefault("metadata", {})
+        wipe_system_fields(metadata)
+        match_namespace(call.resource, call.info.namespace, metadata)
         if len(call.exchange.request.body) <= LARGE:  # a large one would take long on the loop
             now = call.resource.services.sources.now()
             call.resource.rules.manage_update(None, review, call.context.manager, "", now)
-        answer = await self._reviews[call.resource.plural](call, review)
+        gate = _gate(call, review, metadata.get("name") or "")
+        admission = call.resource.services.admission
+        await admission.mutate(gate)
+        admit = partial(admission.validate, gate)
+        answer = await self._reviews[call.resource.plural](call, review, admit)
         head = {"kind": call.resource.kind, "apiVersion": call.resource.api_version}
         _send(call, {**head, **answer})
 
@@ -95,45 +105,52 @@ class Answered:
             return self._authorizer
         return cast("Authorizer", _Noting(self._authorizer, call))
 
-    async def _subject(self, call: Call, review: Object) -> Object:
+    async def _subject(self, call: Call, review: Object, admit: reviews.Admit) -> Object:
         is_deep = (
             call.exchange.request.header(_DEEP_HEADER) == "true" and MASTERS in call.user.groups
         )
         return await reviews.subject_access_review(
-            self._asked(call), call.cluster, review, is_deep=is_deep
+            self._asked(call), call.cluster, review, is_deep=is_deep, admit=admit
         )
 
-    async def _local_subject(self, call: Call, review: Object) -> Object:
+    async def _local_subject(self, call: Call, review: Object, admit: reviews.Admit) -> Object:
         return await reviews.local_subject_access_review(
-            self._asked(call), call.cluster, review, call.info.namespace
+            self._asked(call), call.cluster, review, call.info.namespace, admit=admit
         )
 
-    async def _self_subject(self, call: Call, review: Object) -> Object:
+    async def _self_subject(self, call: Call, review: Object, admit: reviews.Admit) -> Object:
         return await reviews.self_subject_access_review(
-            self._asked(call), call.cluster, review, call.user
+            self._asked(call), call.cluster, review, call.user, admit=admit
         )
 
-    async def _self_rules(self, call: Call, review: Object) -> Object:
+    async def _self_rules(self, call: Call, review: Object, admit: reviews.Admit) -> Object:
         return await reviews.self_subject_rules_review(
-            self._authorizer, call.cluster, review, call.user
+            self._authorizer, call.cluster, review, call.user, admit=admit
         )
 
-    async def _self_review(self, call: Call, review: Object) -> Object:
+    async def _self_review(self, call: Call, review: Object, admit: reviews.Admit) -> Object:
         now = call.resource.services.sources.now.clock()
-        return reviews.self_subject_review(review, call.user, now)
+        return await reviews.self_subject_review(review, call.user, now, admit=admit)
 
-    async def _token_review(self, call: Call, review: Object) -> Object:
-        return await reviews.token_review(self._authentication, call.cluster, review)
+    async def _token_review(self, call: Call, review: Object, admit: reviews.Admit) -> Object:
+        return await reviews.token_review(self._authentication, call.cluster, review, admit=admit)
 
     async def _issue_token(self, call: Call) -> None:
         info = call.info
         check_write_options(call, "CreateOptions")
-        request = self._token_request(call)
+        schema = library().kind("kube/authentication_v1", "TokenRequest")
+        request = self._token_request(call, schema)
+        gate = _gate(call, request, info.name)
+        gate.kind = ShownKind("authentication.k8s.io", "v1", "TokenRequest", schema)
+        admission = call.resource.services.admission
+        await admission.mutate(gate)
+        token_request.set_defaults(request)
         token_request.check_place(request, info.namespace, info.name)
         entry = find(call.resource, call.context, info.namespace, info.name)
         account = call.resource.object_of(entry.value)
-        token_request.check(request, account)
         now = call.resource.services.sources.now.clock()
+        token_request.complete(self._policy, request, account, now)
+        await admission.validate(gate)
         answered, warnings = token_request.issue(
             self._policy,
             request,
@@ -147,10 +164,7 @@ class Answered:
             call.context.warn(text)
         _send(call, answered)
 
-    def _token_request(self, call: Call) -> Object:
-        from pykcp.apis.loader import library
-
-        schema = library().kind("kube/authentication_v1", "TokenRequest")
+    def _token_request(self, call: Call, schema: Schema) -> Object:
         value = parse_as(call, "TokenRequest", _AUTHENTICATION)
         body = call.exchange.request.body
         obj = check_type(value, "TokenRequest", _AUTHENTICATION, body)
@@ -185,6 +199,14 @@ class Answered:
         if secret is None:
             raise NotFound.resource("", "secrets", name)
         return secret
+
+
+def _gate(call: Call, obj: Object, name: str) -> AdmissionRequest:
+    """The create of something that is not stored, as admission sees it."""
+    info = call.info
+    return AdmissionRequest(
+        call.context, call.resource, "CREATE", info.namespace, name, obj, None, info.subresource
+    )
 
 
 def _send(call: Call, answer: Object) -> None:

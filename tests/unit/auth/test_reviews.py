@@ -258,9 +258,9 @@ async def test_rules_reviews_list_what_one_holds(authorizer: Authorizer) -> None
         await reviews.self_subject_rules_review(authorizer, "ws", review("x", {}), ALICE)
 
 
-def test_self_subject_review_says_who_one_is() -> None:
+async def test_self_subject_review_says_who_one_is() -> None:
     asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
-    assert reviews.self_subject_review(asked, ALICE, 1_800_000_000) == {
+    assert await reviews.self_subject_review(asked, ALICE, 1_800_000_000) == {
         **asked,
         "metadata": {"creationTimestamp": "2027-01-15T08:00:00Z"},
         "status": {"userInfo": {"username": "alice", "uid": "1", "groups": ["team"]}},

@@ -10,8 +10,8 @@ from pykcp.auth import certificates
 from pykcp.auth.token_request import (
     TokenPolicy,
     bound_secret_name,
-    check,
     check_place,
+    complete,
     issue,
     set_defaults,
 )
@@ -36,8 +36,8 @@ def ask(
     request |= {"metadata": metadata} | ({"spec": spec} if spec is not None else {})
     set_defaults(request)
     check_place(request, ACCOUNT["metadata"]["namespace"], ACCOUNT["metadata"]["name"])
-    check(request, ACCOUNT)
     policy = TokenPolicy(signer, ("https://i",), limit)
+    complete(policy, request, ACCOUNT, NOW)
     return issue(policy, request, ACCOUNT, "c1", secret=secret, now=NOW, token_id="id")
 
 

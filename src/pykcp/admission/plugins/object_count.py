@@ -89,7 +89,7 @@ class ObjectCountLimit:
         store.listen(self._follow)
 
     def wants(self, request: AdmissionRequest) -> bool:
-        if request.operation != "CREATE" or request.context.is_new:
+        if request.operation != "CREATE" or request.subresource or request.context.is_new:
             return False
         limit = self._limits.get(request.context.cluster)
         if limit is not None and limit <= 0:

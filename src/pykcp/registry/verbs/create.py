@@ -114,14 +114,19 @@ def prepare_new(
     """What is done to a new object before admission; returns fields that are put back after it."""
     metadata = obj.setdefault("metadata", {})
     kept = resource.kept_fields(metadata)
-    for name in _SYSTEM_FIELDS:
-        metadata.pop(name, None)
+    wipe_system_fields(metadata)
     match_namespace(resource, namespace, metadata)
     dedup_owners(ctx, metadata)
     if not is_managed:
         now = resource.services.sources.now()
         resource.rules.manage_update(None, obj, ctx.manager, "", now)
     return kept
+
+
+def wipe_system_fields(metadata: Object) -> None:
+    """Forget what a client said of a new object that only the server may say."""
+    for name in _SYSTEM_FIELDS:
+        metadata.pop(name, None)
 
 
 def check_terminating(resource: Resource, name: str) -> None:
