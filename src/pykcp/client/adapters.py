@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import base64
 import pathlib
+from datetime import UTC
 from typing import Any
 
+from pykcp.client.credentials import run_plugin, token_of
 from pykcp.client.sync import SyncWorkspace
 from pykcp.client.workspaces import Workspace
 from pykcp.clients.kubeconfig import KubeconfigServer
@@ -23,11 +25,14 @@ AnyWorkspace = Workspace | SyncWorkspace
 
 
 def kubeconfig(workspace: AnyWorkspace, namespace: str = "default") -> Object:
-    """A kubeconfig with one context, whose server is the workspace. It needs no other file."""
-    found = workspace.workspace if isinstance(workspace, SyncWorkspace) else workspace
-    transport = found.transport
-    endpoint = transport.endpoint
-    cluster: Object = {"server": transport.url + found.base}
+    """A kubeconfig with one context, whose server is the workspace.
+
+    It contains certificates and keys; a credential plugin and a file with a token are named in it,
+    as what they give is replaced while it is used.
+    """
+    found = _plain(workspace)
+    endpoint = found.transport.given
+    cluster: Object = {"server": found.transport.url + found.base}
     authority = _content(endpoint.authority, endpoint.authority_file)
     if authority:
         cluster["certificate-authority-data"] = authority
@@ -46,16 +51,24 @@ def kubeconfig(workspace: AnyWorkspace, namespace: str = "default") -> Object:
     }
 
 
+def _plain(workspace: AnyWorkspace) -> Workspace:
+    return workspace.workspace if isinstance(workspace, SyncWorkspace) else workspace
+
+
 def _user(endpoint: KubeconfigServer) -> Object:
     user: Object = {}
+    if endpoint.plugin is not None:
+        user["exec"] = endpoint.plugin
     certificate = _content(endpoint.certificate, endpoint.certificate_file)
     if certificate:
         user["client-certificate-data"] = certificate
         user["client-key-data"] = _content(endpoint.key, endpoint.key_file)
     if endpoint.token_file:
-        user["tokenFile"] = endpoint.token_file
+        user["tokenFile"] = str(pathlib.Path(endpoint.token_file).absolute())
     elif endpoint.token:
         user["token"] = endpoint.token
+    if endpoint.username:
+        user["username"], user["password"] = endpoint.username, endpoint.password
     return user
 
 
@@ -99,24 +112,39 @@ def for_lightkube(workspace: AnyWorkspace) -> Any:
 
 
 async def for_kr8s(workspace: AnyWorkspace) -> Any:
-    """An `Api` of kr8s."""
+    """An `Api` of kr8s, which reads no files with tokens: it gets the token that is there now."""
     import kr8s.asyncio
 
-    return await kr8s.asyncio.api(kubeconfig=kubeconfig(workspace))
+    document = kubeconfig(workspace)
+    user = document["users"][0]["user"]
+    if user.pop("tokenFile", ""):
+        user["token"] = token_of(_plain(workspace).transport.given)
+    return await kr8s.asyncio.api(kubeconfig=document)
 
 
 def for_kopf(workspace: AnyWorkspace) -> Any:
-    """A `ConnectionInfo` of kopf: return it from a handler registered with `@kopf.on.login()`."""
+    """A `ConnectionInfo` of kopf: return it from a function without `async` that is registered with
+    `@kopf.on.login()`.
+
+    Kopf calls it again when credentials have expired or are rejected. Each call runs a credential
+    plugin and reads a file with a token.
+    """
     import kopf
 
     document = kubeconfig(workspace)
-    cluster, user = document["clusters"][0]["cluster"], document["users"][0]["user"]
+    cluster = document["clusters"][0]["cluster"]
+    endpoint, expires = run_plugin(_plain(workspace).transport.given)
+    user = _user(endpoint)
     return kopf.ConnectionInfo(
         server=cluster["server"],
         ca_data=cluster.get("certificate-authority-data"),
         insecure=cluster.get("insecure-skip-tls-verify"),
+        username=user.get("username"),
+        password=user.get("password"),
         certificate_data=user.get("client-certificate-data"),
         private_key_data=user.get("client-key-data"),
-        token=user.get("token"),
+        token=token_of(endpoint) or None,
         default_namespace="default",
+        # Older versions compare it with a time that names no zone.
+        expiration=expires and expires.astimezone(UTC).replace(tzinfo=None),
     )

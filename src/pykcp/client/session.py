@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit
 
+from pykcp.client.credentials import usable
 from pykcp.client.transport import Transport
 from pykcp.client.workspaces import Workspace
 from pykcp.clients.credential_files import CredentialError
@@ -73,7 +74,7 @@ def connect(
     `~/.kube/config`.
     """
     path = os.fspath(kubeconfig) if kubeconfig is not None else _default_kubeconfig()
-    return Kcp(load_endpoint(path, context, runs_plugins=True), manager)
+    return Kcp(usable(load_endpoint(path, context, runs_plugins=True), path), manager)
 
 
 def _default_kubeconfig() -> str:

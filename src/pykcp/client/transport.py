@@ -37,21 +37,29 @@ class Transport:
         self._credentials = ClientCredentials(endpoint)
         parts = urlsplit(url or endpoint.url)
         self.url = f"{parts.scheme}://{parts.netloc}"
+        self._http = self._connections()
+        self._replaced: list[HttpClient] = []
+        """Connections with a certificate that a plugin has replaced since."""
+
+    @property
+    def given(self) -> KubeconfigServer:
+        """The server as the kubeconfig describes it."""
+        return self._credentials.given
+
+    def _connections(self) -> HttpClient:
+        """They show the certificate that is in use at present."""
+        endpoint, parts = self._credentials.endpoint, urlsplit(self.url)
         is_tls = parts.scheme == "https"
-        self._http = HttpClient(
+        self._certificate = endpoint.certificate
+        return HttpClient(
             Server(
                 parts.scheme,
                 parts.hostname or "",
                 parts.port or (443 if is_tls else 80),
-                Trust(lambda: make_context(self.endpoint), self.endpoint.files) if is_tls else None,
+                Trust(lambda: make_context(endpoint), endpoint.files) if is_tls else None,
                 endpoint.server_name,
             )
         )
-
-    @property
-    def endpoint(self) -> KubeconfigServer:
-        """The server, with the credentials that are used at present."""
-        return self._credentials.endpoint
 
     async def ask(
         self,
@@ -111,13 +119,23 @@ class Transport:
         headers = [("accept", accept), ("user-agent", f"pykcp-client/{self.manager}")]
         if body:
             headers.append(("content-type", form))
-        token = await self._credentials.token()
-        if token:
-            headers.append(("authorization", f"Bearer {token}"))
+        authorization = await self._credentials.authorization()
+        if authorization:
+            headers.append(("authorization", authorization))
+        if self._certificate != self._credentials.endpoint.certificate:
+            self._replace_connections()
         try:
             return await self._http.request(method, target, headers, body)
         except SendFailed as error:
             raise _unreachable(error) from error
+
+    def _replace_connections(self) -> None:
+        """A plugin gave another certificate. What is under way ends with the one it began with."""
+        for old in [old for old in self._replaced if old.is_idle]:
+            old.close()
+            self._replaced.remove(old)
+        self._replaced.append(self._http)
+        self._http = self._connections()
 
     async def _read(self, response: HttpResponse) -> bytes:
         try:
@@ -126,7 +144,8 @@ class Transport:
             raise _unreachable(error) from error
 
     def close(self) -> None:
-        self._http.close()
+        for http in (self._http, *self._replaced):
+            http.close()
 
 
 def _unreachable(error: SendFailed) -> ServiceUnavailable:

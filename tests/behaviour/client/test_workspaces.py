@@ -19,6 +19,7 @@ from pykcp.client import (
     Workspace,
     connect,
 )
+from pykcp.client.adapters import write_kubeconfig
 from pykcp.testing.server import ServerProcess
 
 
@@ -102,6 +103,11 @@ async def test_a_credential_plugin(shard: ServerProcess, tmp_path: pathlib.Path)
         await kcp.current.objects("namespaces").get("default")
         await kcp.current.objects("namespaces").get("default")
         assert (tmp_path / "runs").read_text() == "run\n"
+        adapted = write_kubeconfig(kcp.current, tmp_path / "adapted")
+    async with connect(adapted) as kcp:  # it renews its credentials itself
+        await kcp.current.objects("namespaces").get("default")
+        assert (tmp_path / "runs").read_text() == "run\nrun\n"
+        (tmp_path / "runs").unlink()
     write({**answer, "status": {**status, "expirationTimestamp": "2001-01-01T00:00:00Z"}})
     async with connect(path, context="root") as kcp:
         await kcp.current.objects("namespaces").list()
