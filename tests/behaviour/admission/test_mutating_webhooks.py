@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pykcp.testing.client import APPLY
+from pykcp.testing.client import APPLY, MERGE, eventually
 
 
 def _add(hooks: Any, key: str) -> Any:
@@ -173,3 +173,22 @@ def test_an_annotation_can_be_added_to_those_that_it_sees(hooks: Any) -> None:
     made = hooks.create("x", {"a": "1"})
     assert made.status == 201, made
     assert made.json["metadata"]["annotations"]["note"] == "1"
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH"])
+def test_owners_that_a_webhook_repeats_are_removed(hooks: Any, method: str) -> None:
+    owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "1-2"}
+    twice = {"op": "add", "path": "/metadata/ownerReferences", "value": [owner, owner]}
+    hooks.create("x")
+    hooks.add("Mutating", "owners", lambda _: hooks.patch_of(twice))
+    body = {"metadata": {"name": "y" if method == "POST" else "x"}}
+    path = hooks.CONFIG_MAPS if method == "POST" else f"{hooks.CONFIG_MAPS}/x"
+    form = MERGE if method == "PATCH" else "application/json"
+    reply = eventually(
+        lambda: (
+            (r := hooks.client.request(method, path, body, form, dryRun="All")).header("warning")
+            and r
+        )
+    )
+    assert "after mutating admission happens" in reply.header("warning")
+    assert reply.json["metadata"]["ownerReferences"] == [owner]

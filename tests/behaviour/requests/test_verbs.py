@@ -461,14 +461,27 @@ def test_immutable_objects(cluster: TestClient) -> None:
     assert "field is immutable when `immutable` is set" in message
 
 
-def test_repeated_owners_are_told(cluster: TestClient) -> None:
-    """Equal owner references are kept once, with a warning."""
-    owner = cluster.post(MAPS, config_map("owner")).json
-    body = owned("child", owner)
-    body["metadata"]["ownerReferences"] *= 2
-    reply = cluster.post(MAPS, body)
-    assert len(reply.json["metadata"]["ownerReferences"]) == 1
-    assert "duplicate entries" in (reply.header("warning") or "")
+@pytest.mark.parametrize("is_large", [False, True])
+@pytest.mark.parametrize("verb", ["POST", "PUT", "PATCH"])
+def test_repeated_owners_are_told(cluster: TestClient, verb: str, is_large: bool) -> None:
+    """A patch's are looked at after mutating admission only, and the warning says so."""
+    owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "1-2"}
+    data = {"a": "x" * 600_000} if is_large else {}
+    body = config_map(**data)
+    if verb != "POST":
+        assert cluster.post(MAPS, body).status == 201
+    body["metadata"]["ownerReferences"] = [owner, owner, {**owner, "name": "y"}, owner]
+    if verb == "POST":
+        reply = cluster.post(MAPS, body)
+    elif verb == "PUT":
+        reply = cluster.put(f"{MAPS}/x", body)
+    else:
+        reply = cluster.patch(f"{MAPS}/x", {"metadata": body["metadata"]}, MERGE)
+    assert [each["name"] for each in reply.json["metadata"]["ownerReferences"]] == ["x", "y"]
+    when = " after mutating admission happens" if verb == "PATCH" else ""
+    (warning,) = reply.header_all("Warning")
+    assert f"contains duplicate entries{when}; API server" in warning
+    assert "observed: 1-2, 1-2" in warning
 
 
 def test_a_method_of_nobodys_is_not_allowed(cluster: TestClient) -> None:

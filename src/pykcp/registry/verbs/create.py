@@ -85,6 +85,7 @@ async def mutate_new(
     request = AdmissionRequest(ctx, resource, "CREATE", namespace, name, obj)
     request.can_restart = can_restart
     await resource.services.admission.mutate(request)
+    dedup_owners(ctx, metadata, is_admitted=True)
     metadata["creationTimestamp"] = now
     metadata["uid"] = sources.uid()
     if kept:
@@ -227,24 +228,30 @@ async def write_new(request: AdmissionRequest, name: str, put: PutKey) -> bytes:
     return await resource.own_form(codec.fill(put.value, revision))
 
 
-def dedup_owners(ctx: RequestContext, metadata: Object) -> None:
-    """Remove duplicate owner references, with a warning for the client."""
+def dedup_owners(ctx: RequestContext, metadata: Object, *, is_admitted: bool = False) -> None:
+    """Remove duplicate owner references, with a warning for the client.
+
+    `is_admitted`: mutating admission is over. It is done again then, and first for patches.
+    """
     owners = metadata.get("ownerReferences")
     if not owners or len(owners) < 2:
         return
     distinct: dict[frozenset[tuple[str, str | bool]], Object] = {}
-    repeated: dict[str, None] = {}
-    for owner in owners:
-        if distinct.setdefault(frozenset(owner.items()), owner) is not owner:
-            repeated[owner["uid"]] = None
+    repeated = [
+        owner["uid"]
+        for owner in owners
+        if distinct.setdefault(frozenset(owner.items()), owner) is not owner
+    ]
     if repeated:
         metadata["ownerReferences"] = list(distinct.values())
-        ctx.warn(_REPEATED_OWNERS + ", ".join(repeated))
+        when = " after mutating admission happens" if is_admitted else ""
+        ctx.warn(_REPEATED_OWNERS.format(when) + ", ".join(repeated))
 
 
 _REPEATED_OWNERS = (
-    ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, "
-    "and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: "
+    ".metadata.ownerReferences contains duplicate entries{}; API server dedups owner references in "
+    "1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) "
+    "observed: "
 )
 
 

@@ -145,6 +145,7 @@ async def prepare_update(target: WriteTarget, change: ObjectChange, entry: Entry
     if view is None:
         request.can_restart = change.can_restart
         await services.admission.mutate(request)
+        dedup_owners(ctx, new["metadata"], is_admitted=True)
     else:
         request.subresource, request.kind = view.subresource, view.kind
         request.obj = view.sent(new)
@@ -183,8 +184,8 @@ async def new_object(
     def manage() -> None:
         _manage(target, change, new, live, is_older=is_older)
 
+    _dedup_sent(target.context, change, new)
     await webhook.retrying(manage, can_restart=can_restart)
-    dedup_owners(target.context, new["metadata"])
     return new
 
 
@@ -195,9 +196,15 @@ def prepare_changed(
     new = change.make(live)
     check_versions(target, change, new, live)
     new["metadata"].pop("selfLink", None)
+    _dedup_sent(target.context, change, new)
     _manage(target, change, new, live, is_older=is_older)
-    dedup_owners(target.context, new["metadata"])
     return new
+
+
+def _dedup_sent(ctx: RequestContext, change: ObjectChange, new: Object) -> None:
+    """As upstream: what a patch makes of owner references is looked at after admission only."""
+    if not (change.is_patch or change.is_apply):
+        dedup_owners(ctx, new["metadata"])
 
 
 def _manage(

@@ -44,7 +44,13 @@ from pykcp.registry.verbs.changes import (
     WriteTarget,
     live_object,
 )
-from pykcp.registry.verbs.create import check_unversioned, facts_of, judge_new, prepare_new
+from pykcp.registry.verbs.create import (
+    check_unversioned,
+    dedup_owners,
+    facts_of,
+    judge_new,
+    prepare_new,
+)
 from pykcp.registry.verbs.delete import check_wanted, decide
 from pykcp.registry.verbs.deletion import DeleteOptions, DeletionAction
 from pykcp.registry.verbs.large_work import (
@@ -98,6 +104,7 @@ def judged_new(ref: KindRef, asker: Asker, text: bytes, assigned: Assigned) -> V
     metadata["creationTimestamp"], metadata["uid"] = assigned.now, assigned.uid
     if assigned.name:
         metadata["name"] = assigned.name
+    dedup_owners(ctx, metadata, is_admitted=True)
     judge_new(resource, ctx, obj)
     finding = _finding(resource, ctx, obj, None)
     shown = orjson.dumps(obj)
@@ -125,6 +132,7 @@ def judged_change(
     resource, ctx = _resource(ref), asker.context()
     new: Object = orjson.loads(text)
     old = live_object(resource, live)
+    dedup_owners(ctx, new["metadata"], is_admitted=True)
     judge_changed(WriteTarget(resource, ctx, "", name, subresource), new, old)
     finding = _finding(resource, ctx, new, old)
     judged = _settled(resource, ctx, new, old, live, orjson.dumps(new))
