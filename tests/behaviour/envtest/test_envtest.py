@@ -400,3 +400,12 @@ def test_kinds_need_not_be_named(masters: TestClient) -> None:
         'Deployment in version "v1" cannot be handled as a Deployment: strict decoding error: '
         'unknown field "spec.other", duplicate field "spec.replicas"'
     )
+    broken = text.replace(b'"name":"twice"', b'"name":"broken","labels":{"a":"\xff"}')
+    warned = masters.request("POST", DEPLOYMENTS, broken, "application/json")
+    assert (warned.status, warned.json["reason"]) == (422, "Invalid")
+    array = [{"op": "replace", "path": "", "value": []}]
+    path = f"{DEPLOYMENTS}/nameless"
+    assert masters.patch(path, array, "application/json-patch+json").status in (400, 422)
+    path = "/api/v1/namespaces/default/configmaps"
+    assert masters.post(path, {"metadata": {"name": "array"}}).status == 201
+    assert masters.patch(f"{path}/array", array, "application/json-patch+json").status in (400, 422)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from pykcp.apis.kube.workloads.quota_usage import METERS, growth, missing
+from pykcp.apis.kube.workloads.quota_usage import METERS, growth
 from pykcp.types import Object
 
 PODS, CLAIMS = METERS["", "pods"], METERS["", "persistentvolumeclaims"]
+missing = PODS.missing
 DEVICES = METERS["resource.k8s.io", "resourceclaims"]
 
 
@@ -122,3 +123,8 @@ def test_objects_of_another_form(kind: tuple[str, str], obj: Object) -> None:
         False,
     )
     assert meter.charges("", obj, obj) in (True, False)
+
+
+def test_nothing_is_missing_in_pods_of_another_form() -> None:
+    for spec in ({}, {"spec": {"containers": [{}]}}, {"spec": {"containers": ["a"]}}, {"spec": 1}):
+        assert missing(["requests.cpu"], spec) == ""

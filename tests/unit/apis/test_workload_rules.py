@@ -9,9 +9,11 @@ import pytest
 
 from pykcp.apis.kube.validation.custom import custom_rules
 from pykcp.apis.kube.validation.rules import KindRules, before_create, before_update
+from pykcp.apis.kube.workloads.other_rules import GENERATION, address_name_errors
 from pykcp.apis.kube.workloads.pod_rules import quality_of_service
 from pykcp.apis.kube.workloads.rules import workload_kind, workload_rules
 from pykcp.apis.kube.workloads.schedules import schedule_problem
+from pykcp.apis.kube.workloads.scheduling_checks import NOT_AN_IP
 from pykcp.types import Object
 
 LABELS = {"app": "a"}
@@ -219,3 +221,16 @@ def test_a_first_status_is_one_that_the_schema_accepts() -> None:
         new = made(spec=deepcopy(spec))
         before_create(extended, new)
         assert new["status"] == expected
+
+
+@pytest.mark.parametrize("number", ["²", "٣", "9" * 5000, "", "x"])
+def test_other_digits_are_no_numbers(number: str) -> None:
+    """Python reads more of them than Go, and fewer of them at once."""
+    before = made(spec={"template": TEMPLATE}, status={"numberReady": 1})
+    before["metadata"]["annotations"] = {GENERATION: number}
+    workload_kind("apps", "daemonsets").default_safely(before)
+    after = deepcopy(before) | {"status": {"numberReady": 2}}
+    before_update(rules("apps", "daemonsets"), after, before)
+    assert after["status"] == {"numberReady": 1}
+    assert after["metadata"]["annotations"][GENERATION] == "1"
+    assert address_name_errors(f"1.1.1.{number}") == [NOT_AN_IP]

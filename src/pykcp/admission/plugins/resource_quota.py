@@ -18,11 +18,19 @@ Kubernetes. A quota of a whole logical cluster only counts.
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+from pykcp.admission.plugins.quota_measure import (
+    LARGEST,
+    Amounts,
+    MeasuredWrite,
+    is_too_large,
+    measured_write,
+    was_too_large,
+)
+from pykcp.aio.slices import Slices
 from pykcp.caching import BoundedCache
 from pykcp.machinery import quantity
 from pykcp.machinery.quantity import Quantity, QuantityError
@@ -48,7 +56,6 @@ _TRUE = frozenset(("1", "t", "T", "TRUE", "true", "True"))
 _REMEMBER = 8192
 
 Keys = tuple[str, ...]
-Amounts = Mapping[str, Quantity]
 
 
 def count_name(group: str, plural: str) -> str:
@@ -284,25 +291,31 @@ class ResourceQuota:
     async def _charge(self, requests: Sequence[AdmissionRequest]) -> Counts:
         """What makes every quota count these writes; Forbidden if one of them has no room."""
         charges: dict[str, _Charge] = {}
+        slices = Slices()
         for request in requests:
+            measured = measured_write(request, _meter(request))
             for key in await self._quotas.keys(request.context.cluster, request.namespace):
+                if slices.is_over():
+                    await slices.next()
                 charge = charges.get(key)
                 if charge is None:
                     entry = self._store.get(key)
                     if entry is None:
                         continue  # deleted a moment ago
                     charge = charges[key] = _Charge(entry, request.context.cluster)
-                await self._count(request, charge)
+                await self._count(request, measured, charge)
         return [
             counted(charge.entry, _with_used(charge.quota, charge.more), charge.cluster)
             for charge in charges.values()
             if charge.more
         ]
 
-    async def _count(self, request: AdmissionRequest, charge: _Charge) -> None:
+    async def _count(
+        self, request: AdmissionRequest, measured: MeasuredWrite | None, charge: _Charge
+    ) -> None:
         """Count one more object; Forbidden if that is more than the quota allows."""
         quota = charge.quota
-        requested = _requested(request, quota)
+        requested = _requested(request, measured, quota)
         if not requested:
             return
         used = await self._usage(request, quota, requested)
@@ -335,45 +348,52 @@ def _meter(request: AdmissionRequest) -> QuotaMeter | None:
 
 
 def _may_use_more(request: AdmissionRequest) -> bool:
-    meter, new, old = _meter(request), request.obj, request.old
-    if meter is None or new is None or old is None or request.kind is not None:
+    meter = _meter(request)
+    if meter is None or request.kind is not None:
+        return False
+    if is_too_large(request):
+        return not was_too_large(request)  # it is refused, unless it was so before
+    new, old = request.obj, request.old
+    if new is None or old is None:
         return False
     return meter.charges(request.subresource, new, old)
 
 
-def _requested(request: AdmissionRequest, quota: Object) -> dict[str, Quantity]:
+def _requested(
+    request: AdmissionRequest, measured: MeasuredWrite | None, quota: Object
+) -> dict[str, Quantity]:
     """What a write uses more of what a quota limits."""
     kind = (request.resource.group, request.resource.plural)
     hard = (quota.get("spec") or {}).get("hard") or {}
     found: dict[str, Quantity] = {}
     meter = None if is_wide(quota) else _meter(request)
     if meter is not None:
-        found = _metered(request, quota, meter)
+        limited = sorted(name for name in _status(quota, "hard") if meter.measures(name))
+        found = _metered(request, measured, quota, limited) if limited else {}
     if request.operation == "CREATE" and not is_scoped(quota):
         found |= {name: _ONE for name in names_of(*kind) if name in hard}
     return found
 
 
-def _metered(request: AdmissionRequest, quota: Object, meter: QuotaMeter) -> dict[str, Quantity]:
-    from pykcp.apis.kube.workloads.quota_usage import growth, is_in_scopes, missing
-
-    new, old = request.obj or {}, request.old
-    limited = sorted(name for name in _status(quota, "hard") if meter.measures(name))
-    if not limited or not is_in_scopes(meter, quota, new):
-        return {}
+def _metered(
+    request: AdmissionRequest,
+    measured: MeasuredWrite | None,
+    quota: Object,
+    limited: Sequence[str],
+) -> dict[str, Quantity]:
     name = quota["metadata"]["name"]
-    lacking = missing(limited, new) if request.resource.plural == "pods" else ""
+    if measured is None:
+        text = f"objects of more than {LARGEST >> 10} KiB cannot be counted"
+        raise _refused(request, f"failed quota: {name}: {text}")
+    if not measured.is_in_scopes(quota):
+        return {}
+    lacking = measured.missing(limited)
     if lacking:
         raise _refused(request, f"failed quota: {name}: {lacking}")
     if any(one not in _used(quota) for one in limited):
         text = f"status unknown for quota: {name}, resources: {','.join(limited)}"
         raise _refused(request, text)
-    now = time.time()
-    if old is not None and is_in_scopes(meter, quota, old):
-        used = growth(meter, new, old, now)
-    else:
-        used = meter.usage(new, now)
-    return {one: used[one] for one in limited if one in used and used[one].sign > 0}
+    return measured.usage(quota, limited)
 
 
 def _limits(quota: Object) -> dict[str, Quantity]:

@@ -206,7 +206,11 @@ def in_document_order(raw: bytes, problems: list[str]) -> list[str]:
     """Problems of a typed text as Go's decoder finds them, which is done with it in one pass."""
     known = set(problems)
     found: dict[str, None] = {}
-    _walk_known(json.loads(raw, object_pairs_hook=Pairs), None, known, found)
+    try:
+        value = json.loads(raw.decode(errors="replace"), object_pairs_hook=Pairs)
+    except (ValueError, RecursionError):
+        return problems
+    _walk_known(value, None, known, found)
     return [*found, *(problem for problem in problems if problem not in found)]
 
 

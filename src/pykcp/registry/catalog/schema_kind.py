@@ -16,7 +16,7 @@ from pykcp.machinery.schema.jsonpath import find as find_path
 from pykcp.machinery.schema.jsonpath import parse as parse_path
 from pykcp.machinery.status import BadRequest, FieldError, go_quote
 from pykcp.registry.catalog.kinds import Verdict
-from pykcp.registry.codec import strip_cluster
+from pykcp.registry.codec import copy, strip_cluster
 from pykcp.registry.ownership import OwnedKind, relabelled
 from pykcp.types import Object
 
@@ -123,6 +123,16 @@ class SchemaKind(OwnedKind):
             self._write_quantities(decoded)
         return decoded
 
+    def _as_decoded(self, stored: Object, default: Callable[[Object], None]) -> Object:
+        """An object that was stored before its kind had all of its defaults, as it would be now:
+        otherwise every update would seem to change what it did not touch.
+        """
+        old = copy(stored)
+        if self._write_quantities is not None:
+            self._write_quantities(old)
+        default(old)
+        return old
+
     def before_create(self, obj: Object, facts: Facts) -> Verdict:
         verdict = before_create(self._rules, obj, facts)
         # A new object loses the status it came with, defaults and all; it is judged without.
@@ -132,6 +142,8 @@ class SchemaKind(OwnedKind):
     def before_update(self, new: Object, old: Object, subresource: str, facts: Facts) -> Verdict:
         rules = self._rules.subresources[subresource] if subresource else self._rules
         self._forgiven = []
+        if self._default is not None:
+            old = self._as_decoded(old, self._default)
         errors, warnings = before_update(rules, new, old, facts)
         self.type.complete_status(new)
         return errors, [*self._forgiven, *warnings]

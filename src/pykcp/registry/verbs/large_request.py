@@ -101,6 +101,14 @@ class LargeRequest(AdmissionRequest):
             return orjson.dumps(self._obj)
         return self._text if self._parts is None else self._parts.text()
 
+    def is_longer_than(self, octets: int) -> bool:
+        """Without encoding what a plug-in decoded: it is about as long as it was."""
+        return len(self._text) > octets
+
+    def was_longer_than(self, octets: int) -> bool:
+        """Whether the object that is updated is stored with so many."""
+        return self._old_value is not None and len(self._old_value) > octets
+
     def shown_texts(self, cluster: str = "") -> tuple[bytes, bytes] | None:
         """The JSON text of the new and the old object, with type and logical cluster.
 

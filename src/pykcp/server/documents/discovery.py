@@ -103,7 +103,7 @@ class Discovery:
     ) -> None:
         if not any(d.group == group and version in d.versions for d in definitions):
             raise NotFound.path() if _is_builtin(definitions, group) else PageNotFound
-        is_plain = call.cluster == self._plain_cluster
+        is_plain = bool(call.cluster) and call.cluster == self._plain_cluster
         self._send(
             call,
             ("resources", group, version, is_plain),

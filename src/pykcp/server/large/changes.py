@@ -101,7 +101,11 @@ class Patching(_OfBody):
             if keeps_type:
                 _check_type_words(patched)
                 patched = {**patched, "kind": resource.kind, "apiVersion": resource.api_version}
-            elif resource.definition.native and not patched.get("apiVersion", ""):
+            elif (
+                resource.definition.native
+                and isinstance(patched, dict)
+                and not patched.get("apiVersion", "")
+            ):
                 # upstream takes it for an object of another kind, and finds no name in that
                 raise BadRequest(
                     f"the name of the object ({self.name} based on URL) was undeterminable: "

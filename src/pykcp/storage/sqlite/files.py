@@ -196,8 +196,10 @@ class FileLock:
             raise InUse(f"{self._path} is in use by process {owner}") from None
         self.was_clean = not os.pread(descriptor, 32, 0)
         try:
-            os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+            # Never empty in between: that would say that the store was closed properly.
+            text = f"{os.getpid()}\n".encode()
+            os.pwrite(descriptor, text, 0)
+            os.ftruncate(descriptor, len(text))
         except OSError as error:
             os.close(descriptor)
             raise _failed("write", self._lock_path, error) from error

@@ -7,9 +7,6 @@ from __future__ import annotations
 
 from pykcp.registry.verbs.admitting import AdmissionRequest
 
-WRONG_FORM = (AttributeError, KeyError, TypeError, ValueError)
-"""Raised for objects of another form, which the checks of their kind reject: anyone may mark a CRD so."""
-
 
 def is_kubernetes(request: AdmissionRequest) -> bool:
     """Whether a request writes an object, and no subresource, of such a kind."""

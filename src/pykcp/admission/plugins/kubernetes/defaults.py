@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from pykcp.admission.plugins.kubernetes import WRONG_FORM, is_kubernetes
+from pykcp.admission.plugins.kubernetes import is_kubernetes
 from pykcp.admission.plugins.kubernetes.objects import OtherObjects
+from pykcp.apis.kube.workloads.forms import WRONG_FORM
 from pykcp.machinery import meta
 from pykcp.machinery.resources import GroupVersionResource
 from pykcp.machinery.status import Forbidden

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pykcp.admission.plugins.kubernetes import WRONG_FORM
 from pykcp.admission.plugins.kubernetes.objects import OtherObjects
 from pykcp.apis.kube.workloads import limit_ranges
+from pykcp.apis.kube.workloads.forms import WRONG_FORM
 from pykcp.machinery import meta
 from pykcp.machinery.resources import GroupVersionResource
 from pykcp.machinery.status import Forbidden

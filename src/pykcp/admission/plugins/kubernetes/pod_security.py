@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 
-from pykcp.admission.plugins.kubernetes import WRONG_FORM
 from pykcp.admission.plugins.kubernetes.objects import OtherObjects
 from pykcp.aio.resting import rest
 from pykcp.apis.kube.workloads import pod_security
+from pykcp.apis.kube.workloads.forms import WRONG_FORM
 from pykcp.apis.kube.workloads.pod_security import LevelVersion, PodPolicy, Summary
 from pykcp.machinery import meta
 from pykcp.machinery.resources import GroupVersionResource

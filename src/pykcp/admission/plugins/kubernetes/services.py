@@ -13,7 +13,8 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, TypeVar
 
-from pykcp.admission.plugins.kubernetes import WRONG_FORM, is_kubernetes
+from pykcp.admission.plugins.kubernetes import is_kubernetes
+from pykcp.apis.kube.workloads.forms import WRONG_FORM
 from pykcp.machinery.resources import GroupVersionResource
 from pykcp.machinery.status import Conflict
 from pykcp.registry import codec

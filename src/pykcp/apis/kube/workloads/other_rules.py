@@ -17,6 +17,7 @@ _NODE_INFO = (
     "kubeletVersion", "machineID", "operatingSystem", "osImage", "systemUUID",
 )  # fmt: skip
 GENERATION = "deprecated.daemonset.template.generation"
+_MOST_DIGITS = 18
 
 
 def default_node(node: Object) -> None:
@@ -34,11 +35,16 @@ def default_daemon_set(daemon_set: Object, old: Object | None = None) -> None:
     number = 1
     if old is not None:
         noted = ((old.get("metadata") or {}).get("annotations") or {}).get(GENERATION) or "1"
-        number = int(noted) if noted.isdigit() else 1
+        number = int(noted) if _is_number(noted) else 1
         before, after = ((one.get("spec") or {}).get("template") for one in (old, daemon_set))
         number += before != after
     metadata = daemon_set["metadata"]
     metadata["annotations"] = {**(metadata.get("annotations") or {}), GENERATION: str(number)}
+
+
+def _is_number(text: str) -> bool:
+    """Whether Go would read it as an integer; Python reads other digits, too."""
+    return text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS
 
 
 def default_claim_templates(stateful_set: Object) -> None:
@@ -117,7 +123,7 @@ def address_name_errors(name: str) -> list[str]:
     try:
         found = ip_address(name)
     except ValueError:
-        has_zeros = all(part.isdigit() for part in name.split(".")) and name.count(".") == 3
+        has_zeros = name.count(".") == 3 and all(map(_is_number, name.split(".")))
         return ["must not have leading 0s" if has_zeros and _is_padded(name) else NOT_AN_IP]
     if isinstance(found, IPv6Address) and found.ipv4_mapped is not None:
         return ["must not be an IPv4-mapped IPv6 address"]

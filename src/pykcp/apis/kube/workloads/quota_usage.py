@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import NamedTuple
 
+from pykcp.apis.kube.workloads.forms import WRONG_FORM
 from pykcp.apis.kube.workloads.limit_ranges import Amounts, total
 from pykcp.apis.kube.workloads.pod_rules import quality_of_service
 from pykcp.machinery.quantity import Quantity, parse
@@ -41,7 +42,10 @@ _DEVICE_CLAIM_COUNT = "count/resourceclaims.resource.k8s.io"
 _MOST_DEVICES = 32
 """Of a request for all of them: no more are allocated."""
 _ENDED = frozenset(("Succeeded", "Failed"))
-_WRONG_FORM = (AttributeError, KeyError, TypeError, ValueError)
+
+
+def _misses_nothing(_names: Iterable[str], _obj: Object) -> str:
+    return ""
 
 
 class QuotaMeter(NamedTuple):
@@ -55,6 +59,8 @@ class QuotaMeter(NamedTuple):
     """Whether an object is of the scope that a selector names."""
     charges: Callable[[str, Object, Object], bool]
     """Whether an update through a subresource, from one object to another, may use more."""
+    missing: Callable[[Iterable[str], Object], str] = _misses_nothing
+    """What an object has to name of what a quota limits, and does not, as a text."""
 
 
 def selectors(quota: Object) -> Iterator[Object]:
@@ -213,7 +219,7 @@ def _looks_elsewhere(spec: Object) -> bool:
     return False
 
 
-def missing(names: Iterable[str], pod: Object) -> str:
+def _missing(names: Iterable[str], pod: Object) -> str:
     """What containers of a pod have to name and do not, as a text; "" if nothing."""
     spec = pod["spec"]
     if spec.get("resources"):
@@ -336,26 +342,32 @@ def _of_any_form(meter: QuotaMeter) -> QuotaMeter:
     def usage(obj: Object, now: float) -> Amounts:
         try:
             return meter.usage(obj, now)
-        except _WRONG_FORM:
+        except WRONG_FORM:
             return {}
 
     def is_selected(selector: Object, obj: Object) -> bool:
         try:
             return meter.is_selected(selector, obj)
-        except _WRONG_FORM:
+        except WRONG_FORM:
             return False
 
     def charges(subresource: str, new: Object, old: Object) -> bool:
         try:
             return meter.charges(subresource, new, old)
-        except _WRONG_FORM:
+        except WRONG_FORM:
             return False
 
-    return meter._replace(usage=usage, is_selected=is_selected, charges=charges)
+    def missing(names: Iterable[str], obj: Object) -> str:
+        try:
+            return meter.missing(names, obj)
+        except WRONG_FORM:
+            return ""
+
+    return meter._replace(usage=usage, is_selected=is_selected, charges=charges, missing=missing)
 
 
 _BY_KIND: dict[tuple[str, str], QuotaMeter] = {
-    ("", "pods"): QuotaMeter(_is_pod_name, _pod_usage, _is_of_pod_scope, _charges_pod),
+    ("", "pods"): QuotaMeter(_is_pod_name, _pod_usage, _is_of_pod_scope, _charges_pod, _missing),
     ("", "services"): QuotaMeter(
         _SERVICE_NAMES.__contains__, _service_usage, _has_no_scopes, _charges_object
     ),

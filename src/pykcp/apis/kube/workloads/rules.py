@@ -8,6 +8,7 @@ status. Anyone may mark a CRD so, with any schema: objects of another form are r
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from pykcp.apis.kube.validation.rules import Facts, KindRules, keep, keep_metadata_for_status
@@ -15,6 +16,7 @@ from pykcp.apis.kube.workloads import controller_rules as controllers
 from pykcp.apis.kube.workloads import other_rules as others
 from pykcp.apis.kube.workloads import pod_rules as pods
 from pykcp.apis.kube.workloads import service_rules as services
+from pykcp.apis.kube.workloads.forms import WRONG_FORM
 from pykcp.apis.kube.workloads.kept import KEPT_BY_STATUS, METADATA_KEPT_BY_STATUS
 from pykcp.apis.kube.workloads.limit_ranges import default_limit_range
 from pykcp.apis.kube.workloads.network_checks import network_policy_errors
@@ -24,7 +26,6 @@ from pykcp.types import Object
 Check = Callable[[Object, Object | None], list[FieldError]]
 _DUPLICATE = duplicate("", "").reason
 _NAME = "metadata.name"
-_WRONG_FORM = (AttributeError, KeyError, TypeError, ValueError)
 
 
 def _leave(_: Object) -> None:
@@ -62,31 +63,28 @@ class WorkloadKind:
         """Objects of another form are rejected as a whole."""
         try:
             return self.check(new, old)
-        except _WRONG_FORM:
+        except WRONG_FORM:
             return [invalid("spec", new.get("spec"), f"must have the form of {plural}")]
 
     def default_safely(self, obj: Object) -> None:
         """Objects of another form stay as they are: the checks reject them."""
         try:
             self.default(obj)
-        except _WRONG_FORM:
+        except WRONG_FORM:
             return
 
     def admit_safely(self, obj: Object, facts: Facts) -> bool:
         """False if the object has another form."""
         try:
             self.admit(obj, facts)
-        except _WRONG_FORM:
+        except WRONG_FORM:
             return False
         return True
 
-    def complete_safely(self, new: Object, old: Object) -> bool:
-        """False if one of the objects has another form."""
-        try:
+    def complete_safely(self, new: Object, old: Object) -> None:
+        """The checks reject an object of another form."""
+        with suppress(*WRONG_FORM):
             self.complete(new, old)
-        except _WRONG_FORM:
-            return False
-        return True
 
 
 def _template(*path: str) -> Callable[[Object], None]:
@@ -277,8 +275,7 @@ def workload_rules(
 
     def prepare_for_update(new: Object, old: Object, facts: Facts) -> None:
         kind.default_safely(new)
-        if not kind.complete_safely(new, old):
-            return  # the checks reject it
+        kind.complete_safely(new, old)
         base.prepare_for_update(new, old, facts)
         if not has_generation:
             new["metadata"].pop("generation", None)
@@ -375,7 +372,7 @@ def _only_resources(new: Object, old: Object, _: Facts) -> None:
     keep(new, old, *(name for name in {*new, *old} if name != "metadata"))
     try:
         new["spec"] = pods.resized(old.get("spec") or {}, given)
-    except _WRONG_FORM:
+    except WRONG_FORM:
         return  # nothing is changed
 
 
