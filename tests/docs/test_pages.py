@@ -19,6 +19,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from pykcp.programs.operator.host.settings import UpSettings
+from pykcp.programs.sharded.settings import ShardedSettings
 from pykcp.testing.server import environment, server
 
 DOCS = pathlib.Path(__file__).parents[2] / "docs"
@@ -26,7 +28,7 @@ _BLOCK = re.compile(r"^```([^\n`]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _END = "END-OF-FILE-OF-A-PAGE"
 _SHELLS = (["sh"], ["console"], ["shell"], ["bash"])
 _COMMAND = re.compile(
-    r"\$ |(?:kcp|kcp-front-proxy|cache-server|virtual-workspaces|cluster-controller|syncer"
+    r"\$ |(?:openssl|kcp|kcp-front-proxy|cache-server|virtual-workspaces|cluster-controller|syncer"
     r"|deployment-splitter|kubectl|helm|docker|pip|go|etcd|flux|argocd|curl|(?:\./)?scripts/\S+) "
 )
 
@@ -175,6 +177,10 @@ def environ(home: pathlib.Path) -> dict[str, str]:
 
 
 def run(text: str, folder: pathlib.Path) -> str:
+    return _run(text, folder).stdout
+
+
+def _run(text: str, folder: pathlib.Path) -> subprocess.CompletedProcess[str]:
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", text],
         cwd=folder,
@@ -185,7 +191,29 @@ def run(text: str, folder: pathlib.Path) -> str:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    return done
+
+
+_VARIES = (
+    (re.compile(r"(https://[^/: ]+):\d+"), r"\1:PORT"),
+    (re.compile(r"\b\d+(?:ms|s|m|h|d)(?:\d+s)?(?= |$)"), "AGE"),
+    (re.compile(r"\b[0-9a-z]{16}\b"), "CLUSTER"),
+)
+"""What is different each time, and what is compared in its place."""
+
+
+def settled(line: str) -> str:
+    """A line of output without what varies. Columns are as wide as their widest cell, so spaces do not count."""
+    line = " ".join(line.split())
+    for pattern, name in _VARIES:
+        line = pattern.sub(name, line)
+    return line
+
+
+def shown(page: str) -> list[str]:
+    """The lines of output that a page shows."""
+    texts = [text for words, text in blocks(page) if words == ["console"] and "$ " not in text]
+    return [line for text in texts for line in text.splitlines() if line != "…"]
 
 
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="there is no kubectl on this machine")
@@ -193,10 +221,33 @@ def run(text: str, folder: pathlib.Path) -> str:
 def test_every_command_works(page: str, tmp_path: pathlib.Path) -> None:
     """All blocks, in order, in one shell, as a reader would type them."""
     with server(*server_flags(page), directory=tmp_path):
-        output = run(script(page), tmp_path)
+        done = _run(script(page), tmp_path)
     for line in EXPECTED.get(page, ()):
-        assert line in output
+        assert line in done.stdout
+    printed = {settled(line) for line in (done.stdout + done.stderr).splitlines()}
+    missing = [line for line in shown(page) if settled(line) not in printed]
+    assert missing == [], done.stdout + done.stderr
     run(stopped_script(page), tmp_path)
+
+
+README = "../README.md"
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="there is no kubectl on this machine")
+def test_the_readme(tmp_path: pathlib.Path) -> None:
+    """Its commands on a server; tests/behaviour/fleet and operate start its installations."""
+    with server(*server_flags(README), directory=tmp_path):
+        output = run(script(README), tmp_path)
+    assert "configmap/greeting created" in output
+    assert "Current workspace is 'root:team'" in output
+    installations = [text for words, text in blocks(README) if words == ["sh", "installation"]]
+    lines = [line.split() for text in installations for line in text.splitlines()]
+    assert ShardedSettings.parse(lines[0][2:])[0].checked().fleet.shards == 3
+    assert UpSettings.parse(lines[1][2:])[0].up.variant == "dekker"
+    assert lines[2] == ["kcp", "status"]
+    (checkout,) = (text.split() for words, text in blocks(README) if words == ["sh", "checkout"])
+    links = re.findall(r"\]\(([^):]+)\)", (DOCS / README).read_text(encoding="utf-8"))
+    assert [path for path in (*checkout, *links) if not (DOCS.parent / path).exists()] == []
 
 
 @pytest.mark.parametrize("page", ALL)
