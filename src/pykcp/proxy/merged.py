@@ -126,6 +126,10 @@ class MergedCollections:
         """To its end. `beginning`: entered until only events follow. Raises the error to answer."""
         await _MergedWatch(self, asked).run(beginning)
 
+    def has_others(self, shards: frozenset[str]) -> bool:
+        """Whether there are shards besides these."""
+        return not shards.issuperset(self._reads.names())
+
     # --- revisions
 
     async def moment(self, at_least: int = 0, *, is_partial: bool = False) -> tuple[list[str], int]:
@@ -324,6 +328,7 @@ class _MergedWatch:
         version = _number(asked, "resourceVersion")
         sends_initial = asked.is_true("sendInitialEvents") or not version
         shards, revision = await collections.moment(version)
+        self._shards = frozenset(shards)
         since = revision if sends_initial else version
         self._merge = EventMerge(shards, since)
         opened = await asyncio.gather(
@@ -458,6 +463,8 @@ class _MergedWatch:
             if task.done():
                 error = task.exception()
                 return error if isinstance(error, StatusError) else Expired("a shard is away")
+        if self._collections.has_others(self._shards):
+            return Expired("a shard has joined")  # what it has is not among what was listed
         now = time.monotonic()
         if not self._merge.wanted or self._merge.reached > self._reached:
             self._reached, self._waiting_since = self._merge.reached, now

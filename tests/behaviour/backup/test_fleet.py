@@ -67,6 +67,11 @@ def test_a_shard_that_went_back_asks_the_others(two: Fleet, tmp_path: pathlib.Pa
     assert names == ["after", "before", "kube-root-ca.crt"]
     assert "is on shard root now, and given up here" in two["shard-1"].log()
     assert not (root / "shard-1" / "restored.json").exists()
+    # It goes on moving logical clusters, and is ready all the time.
+    migrate(two, "move-too", cluster_of(stays), "root")
+    wait_for_phase(two, "move-too", "Completed")
+    assert two["shard-1"].is_ready()
+    assert "failed" not in two["shard-1"].log()
     code, text = kcp("admin", "fsck", f"--root-directory={root / 'shard-1'}")
     assert code == 0, text
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -147,6 +148,27 @@ def test_it_comes_back(two: Fleet) -> None:
     assert client.post(CONFIG_MAPS, {"metadata": {"name": "later"}}).status == 201
 
 
+NAMES = [f"m{number}" for number in range(300)]
+
+
+def test_it_comes_back_when_what_it_left_is_removed(two: Fleet) -> None:
+    """Until then it looks as if it were there."""
+    client = make_on(two, "at-once", "root")
+    cluster = cluster_of(client)
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda n: client.post(CONFIG_MAPS, {"metadata": {"name": n}}), NAMES))
+    migrate(two, "there", cluster, "shard-1")
+    eventually(lambda: holder(two, cluster) == "shard-1")
+    migrate(two, "and-back", cluster, "root")
+    wait_for_phase(two, "and-back", "Completed")
+    assert holder(two, cluster) == "root"
+    assert len(config_maps(client)) == 301
+    wait_for_phase(two, "there", "Completed")
+    migrate(two, "once-more", cluster, "shard-1")
+    wait_for_phase(two, "once-more", "Completed")
+    assert holder(two, cluster) == "shard-1"
+
+
 def test_deleting_the_migration_cancels_it(two: Fleet) -> None:
     client = make_on(two, "stays", "root")
     cluster = cluster_of(client)
@@ -178,6 +200,15 @@ def test_bad_destinations(two: Fleet) -> None:
         (condition,) = failed["status"]["conditions"]
         assert (condition["reason"], condition["message"]) == ("InvalidDestination", text)
     assert migration(two, "to-root")["metadata"].get("finalizers") in (None, [])
+
+
+@pytest.mark.parametrize("cluster", ["root", "system:shard"])
+def test_what_belongs_to_a_shard_stays(two: Fleet, cluster: str) -> None:
+    name = cluster.replace(":", "-")
+    migrate(two, f"never-{name}", cluster, "shard-1")
+    failed = wait_for_phase(two, f"never-{name}", "Failed")
+    (condition,) = failed["status"]["conditions"]
+    assert condition["reason"] == "InvalidLogicalCluster"
 
 
 def test_a_full_shard_takes_none(two: Fleet) -> None:

@@ -119,6 +119,30 @@ def test_a_watch_of_all_shards_is_ordered_and_resumable(two: Fleet, everything: 
     assert rest == events[4:]
 
 
+def test_a_watch_ends_when_a_shard_joins(two: Fleet, everything: TestClient) -> None:
+    """Clients list again, since what the shard has already is no event."""
+    start = everything.get("", labelSelector="test=join").json["metadata"]["resourceVersion"]
+    stream = everything.watch("", labelSelector="test=join", resourceVersion=start)
+    made(two, two.shards[0], "before-it-joins", test="join")
+    assert next(stream)["type"] == "ADDED"
+    root, url = two.client("root", "root"), "https://127.0.0.1:1"
+    shard = {
+        "apiVersion": "core.kcp.io/v1alpha1",
+        "kind": "Shard",
+        "metadata": {"name": "joins"},
+        "spec": {"baseURL": url, "externalURL": url, "virtualWorkspaceURL": url},
+    }
+    shards = "/apis/core.kcp.io/v1alpha1/shards"
+    assert root.post(shards, shard).status == 201
+    try:
+        ended = next(stream)
+        assert (ended["type"], ended["object"]["code"]) == ("ERROR", 410)
+        assert list(stream) == []
+    finally:
+        assert root.delete(f"{shards}/joins").status == 200
+    eventually(lambda: everything.get("").status == 200)
+
+
 def take(client: TestClient, count: int, **query: Any) -> list[Any]:
     stream = client.watch("", **query)
     try:

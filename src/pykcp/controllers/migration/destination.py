@@ -67,6 +67,8 @@ class MigrationDestination:
         """
         incoming, entries = self._incoming, 0
         arrival = incoming.arrival(cluster)
+        if arrival is None and incoming.is_leaving(cluster):
+            raise Requeue("what an earlier move has left here is not removed yet")
         if arrival is None and incoming.exists(cluster):
             return 0  # done before
         if arrival is None:

@@ -98,9 +98,10 @@ class Migrations:
         """Those that have left records, though they may be deleted."""
         marks = [arrival.migration for arrival in self._moves.arriving.values()]
         marks += [departure.migration for departure in self._moves.departed.values()]
-        return [key_of_mark(mark) for mark in marks]
+        return [key_of_mark(mark) for mark in marks if mark]  # none: the cluster was disowned
 
     async def _resume(self) -> None:
+        await self._origin.forget_disowned()
         for key in (*self._objects.keys(), *self._recorded()):
             self.controller.add(key)
 

@@ -13,6 +13,7 @@ from datetime import datetime
 from pykcp.clients.interface import Client
 from pykcp.controllers.migration.objects import MigrationKey
 from pykcp.machinery import meta
+from pykcp.machinery.kcp.clusters import ROOT, is_system
 from pykcp.machinery.kcp.condition_marks import mark_false, mark_true
 from pykcp.machinery.resources import LOGICAL_CLUSTERS
 from pykcp.machinery.status import NotFound, StatusError, go_quote
@@ -66,6 +67,10 @@ class MigrationOrigin:
         self, key: MigrationKey, migration: Object, found: Object
     ) -> tuple[str, str] | None:
         """Reason and message if the migration cannot even begin."""
+        cluster = migration["spec"]["logicalCluster"]
+        if cluster == ROOT or is_system(cluster):
+            text = f"logical cluster {go_quote(cluster)} belongs to its shard"
+            return "InvalidLogicalCluster", text
         other = meta.annotation(found, MIGRATING)
         if other and other != key.mark:
             text = f"logical cluster is already migrating with {go_quote(other)}"
@@ -95,10 +100,17 @@ class MigrationOrigin:
         """Remove what a logical cluster that another shard serves has left here."""
         await self._outgoing.clean(cluster)
 
+    async def forget_disowned(self) -> None:
+        """Forget clusters that were given up when this shard came back from a backup."""
+        await self._forget_departures("")
+
     async def forget_departures(self, key: MigrationKey) -> float | None:
         """Forget where a migration has sent clusters, after a day; the seconds until then."""
+        return await self._forget_departures(key.mark)
+
+    async def _forget_departures(self, mark: str) -> float | None:
         waiting: list[float] = []
-        for departure in self._outgoing.departures(key.mark):
+        for departure in self._outgoing.departures(mark):
             since = datetime.fromisoformat(departure.departed_at).timestamp()
             left = since + _REMEMBER_SECONDS - self._clock()
             if left > 0:

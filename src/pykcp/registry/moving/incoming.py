@@ -48,6 +48,11 @@ class IncomingMoves:
         """Whether a logical cluster is stored here, adopted or not at all moved."""
         return self._store.get(_cluster_key(cluster)) is not None
 
+    def is_leaving(self, cluster: str) -> bool:
+        """Whether it is on another shard now, and something of it is still here."""
+        departure = self._moves.departed.get(cluster)
+        return departure is not None and not departure.is_cleaned
+
     def progress(self, cluster: str) -> CopyProgress | None:
         """How far it is; None if nothing of it is staged."""
         note = self._store.staged(cluster)

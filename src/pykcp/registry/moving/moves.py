@@ -56,6 +56,8 @@ class ClusterMoves:
 
     async def arrived(self, name: str) -> None:
         """Return when a logical cluster has arrived, or after some seconds."""
+        if name not in self.arriving:
+            return  # it has arrived since this was asked for
         event = self._awaited.setdefault(name, asyncio.Event())
         with suppress(TimeoutError):
             async with asyncio.timeout(_ARRIVAL_SECONDS):
