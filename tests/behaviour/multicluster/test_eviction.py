@@ -24,7 +24,7 @@ from pykcp.testing.multicluster.reporting import (
     shares,
     workspace_with,
 )
-from pykcp.testing.multicluster.workspaces import is_ready
+from pykcp.testing.multicluster.workspaces import CLUSTERS, is_ready
 from pykcp.testing.server import ServerProcess, server
 from pykcp.types import Object
 
@@ -178,6 +178,95 @@ def test_what_must_not_run_twice_stays_in_a_lost_cluster(cluster: TestClient) ->
         f"not started in another cluster, since {where} may still run it"
     )
     assert list(leaves(client, "statefulsets.apps")) == [f"db--{where}"]
+
+
+CLAIMS = PATHS["persistentvolumeclaims"]
+
+
+def with_claim(client: TestClient) -> str:
+    """A Deployment with a volume claim, and the only cluster in which both are."""
+    claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data"}}
+    assert client.post(CLAIMS, {**claim, "spec": {}}).status == 201
+    volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]
+    client.post(DEPLOYMENTS, deployment(replicas=2, volumes=volumes))
+    eventually(lambda: leaves(client, "persistentvolumeclaims"))
+    report(client, type_name="persistentvolumeclaims")
+    (where,) = eventually(lambda: list(shares(client)))
+    report(client)
+    assert shares(client) == {where: 2}
+    assert set(leaves(client, "persistentvolumeclaims")) == {f"data--{where}"}
+    return str(where)
+
+
+def test_a_workload_with_a_claim_is_not_started_without_its_data(cluster: TestClient) -> None:
+    """F21, without any Placement."""
+    types = ["deployments.apps", "persistentvolumeclaims"]
+    client = workspace_with(cluster, "a", "b", "c", types=types)
+    where = with_claim(client)
+    lose(client, where)
+    held: Object = eventually(lambda: condition_of(binding(client), "HeldInLostCluster"))
+    assert held["reason"] == "ClusterNotReady"
+    assert shares(client) == {where: 2}
+    assert evictions(client) == 0
+    beat(client, where)
+    eventually(lambda: not condition_of(binding(client), "HeldInLostCluster"))
+    (claim,) = leaves(client, "persistentvolumeclaims").values()
+    assert not claim["metadata"].get("deletionTimestamp")
+
+
+def test_a_claim_stays_where_a_workload_had_to_leave_it(cluster: TestClient) -> None:
+    """F21, with purgeMode Directly."""
+    types = ["deployments.apps", "persistentvolumeclaims"]
+    client = workspace_with(cluster, "a", "b", types=types)
+    place(
+        client,
+        resourceSelectors=[{"kind": "Deployment"}],
+        strategy="Single",
+        failover={"purgeMode": "Directly"},
+    )
+    where = with_claim(client)
+    lose(client, where)
+    eventually(lambda: len(leaves(client, "persistentvolumeclaims")) == 2)
+    report(client, type_name="persistentvolumeclaims")
+    eventually(lambda: len(leaves(client)) == 2)  # the old one goes when its cluster returns
+    beat(client, where)
+    eventually(partial(is_ready, client, where))
+
+    def has_moved() -> bool:
+        report(client)
+        return list(leaves(client)) != [] and f"web--{where}" not in leaves(client)
+
+    eventually(has_moved)
+    claim = leaves(client, "persistentvolumeclaims")[f"data--{where}"]
+    assert not claim["metadata"].get("deletionTimestamp")
+    drained = {"spec": {"evictAfter": "2020-01-01T00:00:00Z"}}
+    assert client.patch(f"{CLUSTERS}/{where}", drained).status == 200
+
+    def is_drained() -> bool:
+        report(client, type_name="persistentvolumeclaims")
+        return f"data--{where}" not in leaves(client, "persistentvolumeclaims")
+
+    eventually(is_drained)
+    assert client.get(f"{CLAIMS}/data").status == 200
+
+
+def test_what_no_other_cluster_can_run_stays_in_a_lost_one(cluster: TestClient) -> None:
+    client = workspace_with(cluster, "a", "b")
+    assert client.patch(f"{CLUSTERS}/a", {"spec": {"unschedulable": True}}).status == 200
+    eventually(lambda: client.get(f"{CLUSTERS}/a").json["status"].get("taints"))
+    client.post(DEPLOYMENTS, deployment(replicas=3))
+    eventually(partial(running, client, wanted={"b": 3}))
+    lose(client, "b")
+    held: Object = eventually(lambda: condition_of(binding(client), "HeldInLostCluster"))
+    assert (held["reason"], held["message"]) == (
+        "NoOtherCluster",
+        "stays in b: no other cluster could run all of it",
+    )
+    assert shares(client) == {"b": 3}
+    assert client.patch(f"{CLUSTERS}/a", {"spec": {"unschedulable": False}}).status == 200
+    eventually(partial(running, client, "a", wanted={"a": 3}), 30)
+    assert not condition_of(binding(client), "HeldInLostCluster")
+    assert evictions(client) == 1
 
 
 def test_it_is_moved_if_its_placement_says_so(cluster: TestClient) -> None:

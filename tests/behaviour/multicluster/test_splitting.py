@@ -245,14 +245,20 @@ def test_followers_come_first_and_go_with_their_leader(cluster: TestClient) -> N
         assert set(leaves(client, name)) == {f"x--{where}"}
 
     client.delete(f"{DEPLOYMENTS}/web")
+    claims = "persistentvolumeclaims"
+    others = ["deployments.apps", *(name for name in names if name != claims)]
 
-    def is_gone() -> bool:
-        for name in ("deployments.apps", *names):
+    def is_gone(*types: str) -> bool:
+        for name in types:
             report(client, type_name=name)
-        return not any(leaves(client, name) for name in ("deployments.apps", *names))
+        return not any(leaves(client, name) for name in types)
 
-    eventually(is_gone, 20)
+    eventually(lambda: is_gone(*others), 20)
     assert client.get(f"{PATHS['configmaps']}/x").status == 200  # the user's own
+    (claim,) = leaves(client, claims).values()
+    assert not claim["metadata"].get("deletionTimestamp")  # its data is nowhere else
+    client.delete(f"{PATHS[claims]}/x")
+    eventually(lambda: is_gone(claims), 20)
 
 
 def test_kinds_go_where_they_usually_go(cluster: TestClient) -> None:

@@ -27,6 +27,8 @@ class KindTraits:
     """The pod template."""
     is_follower: bool = False
     """It is placed with the workloads that need it, and nowhere without any."""
+    keeps_data: bool = False
+    """Its copies hold what exists nowhere else."""
     is_exclusive: bool = False
     """Two copies with the same identity must not run at a time."""
     is_placed: bool = True
@@ -45,7 +47,7 @@ TABLE: Mapping[str, KindTraits] = {
     "configmaps": KindTraits(is_follower=True),
     "secrets": KindTraits(is_follower=True),
     "serviceaccounts": KindTraits(is_follower=True),
-    "persistentvolumeclaims": KindTraits(is_follower=True),
+    "persistentvolumeclaims": KindTraits(is_follower=True, keeps_data=True),
     "services": KindTraits(is_follower=True),
     "endpoints": KindTraits(is_follower=True),
     "ingresses.networking.k8s.io": KindTraits(is_follower=True),
@@ -136,3 +138,14 @@ def has_claims(spec: Object, obj: Object) -> bool:
     templates = value_at(obj, ("spec", "volumeClaimTemplates"))
     volumes = spec.get("volumes") or ()
     return bool(templates) or any(v.get("persistentVolumeClaim") for v in volumes)
+
+
+def usual_strategy(rules: KindTraits, obj: Object, type_name: str, placed_in: int) -> str:
+    """Where an object goes without a Placement.
+
+    A claim is a volume of one cluster: replicas in several clusters would each have other data.
+    `placed_in`: how many clusters the object is in; one that was divided before stays as it is.
+    """
+    if rules.strategy != DIVIDED or placed_in > 1:
+        return rules.strategy
+    return SINGLE if has_claims(pod_spec(rules, obj, type_name), obj) else DIVIDED

@@ -12,9 +12,10 @@ from dataclasses import replace
 
 from pykcp.multicluster.scheduling import filters, rebalancing
 from pykcp.multicluster.scheduling.assignment import Chosen, assign, ideal, is_divided
+from pykcp.multicluster.scheduling.following import follow, with_leaders
+from pykcp.multicluster.scheduling.leaving import leaving_now, next_deadline
 from pykcp.multicluster.scheduling.model import (
     DIRECTLY,
-    DUPLICATED,
     ClusterVerdict,
     ClusterView,
     Leaving,
@@ -26,7 +27,6 @@ from pykcp.multicluster.scheduling.selection import ClusterSelection, select
 
 SCHEDULED, PARTLY, UNSCHEDULABLE = "Scheduled", "PartlyScheduled", "Unschedulable"
 NO_CLUSTERS, INVALID, WAITING = "NoRegisteredClusters", "InvalidPlacement", "WaitingForRemoval"
-FOLLOWS, NO_LEADER = "Follows", "NoLeader"
 REBALANCED = "Rebalanced"
 BEING_LEFT = "were being left by the workload"
 
@@ -36,8 +36,15 @@ def decide(question: Question) -> PlacementDecision:
     if question.policy.problems:
         text = "; ".join(question.policy.problems)
         return _unchanged(question, (), INVALID, text)
-    if question.workload.is_follower and not question.policy.placement:
-        return _follow(question)
+    if question.workload.is_follower:
+        if not question.policy.placement:
+            return follow(question)
+        return with_leaders(question, _placed(question))
+    return _placed(question)
+
+
+def _placed(question: Question) -> PlacementDecision:
+    """Where the workload should be for its own sake."""
     verdicts, usable = _judge(question)
     if _waits_for_removal(question):
         text = "the workload must not run twice, and its copy in the last cluster still exists"
@@ -48,7 +55,7 @@ def decide(question: Question) -> PlacementDecision:
     if not selection.chosen:
         return _unplaced(question, verdicts, selection.problem)
     chosen = assign(question, selection)
-    leaving = _leaving(question, chosen.counts)
+    leaving = leaving_now(question, chosen.counts)
     decision = PlacementDecision(
         clusters=chosen.counts,
         reasons=chosen.reasons,
@@ -58,10 +65,15 @@ def decide(question: Question) -> PlacementDecision:
         reason=PARTLY if chosen.unplaced else SCHEDULED,
         message=_summary(chosen, verdicts),
         evicted=tuple(sorted(question.departing)),
-        again_after=_deadline(leaving, question.now),
+        again_after=next_deadline(leaving, question.now),
         moved=_unstuck(question, chosen.counts),
     )
     return _rebalanced(question, decision, selection)
+
+
+def has_no_place(question: Question) -> bool:
+    """Whether other clusters could not run all of what has to leave."""
+    return decide(question).reason in (PARTLY, UNSCHEDULABLE)
 
 
 # --- candidates ----------------------------------------------------------------
@@ -99,61 +111,6 @@ def _waits_for_removal(question: Question) -> bool:
 def _is_lost(question: Question, name: str) -> bool:
     cluster: ClusterView | None = question.clusters.get(name)
     return cluster is None or not cluster.is_ready
-
-
-# --- what leaves ---------------------------------------------------------------
-
-
-def _leaving(question: Question, counts: Mapping[str, int | None]) -> tuple[Leaving, ...]:
-    """What stays in clusters that are left until it is replaced: old entries that are not finished,
-    and one for each departing cluster. Copies need no replacement.
-    """
-    policy = question.policy
-    if question.workload.is_exclusive or policy.purge_mode == DIRECTLY:
-        return ()
-    if policy.strategy == DUPLICATED:
-        return ()
-    found = {
-        one.cluster: one
-        for one in question.placed.leaving
-        if not _is_finished(question, one, counts)
-    }
-    for name, departure in sorted(question.departing.items()):
-        replicas = question.placed.clusters.get(name)
-        if replicas is not None and name in found:  # some of them were leaving already
-            replicas += found[name].replicas or 0
-        if name not in counts and replicas != 0:
-            until = question.now + policy.grace
-            found[name] = Leaving(name, question.now, until, departure.reason, replicas)
-    return tuple(found.values())
-
-
-def _is_finished(question: Question, one: Leaving, counts: Mapping[str, int | None]) -> bool:
-    if question.now >= one.deadline or one.cluster not in question.placed.leaves:
-        return True
-    if one.replicas is None and one.cluster in counts:
-        return True  # the workload is back in this cluster
-    return _is_replaced(question, counts)
-
-
-def _is_replaced(question: Question, counts: Mapping[str, int | None]) -> bool:
-    """Whether all that is assigned is available, replicas that are leaving not counted."""
-    if not counts or counts != question.placed.clusters:
-        return False  # nothing can be known of what was just decided
-    for name, wanted in counts.items():
-        available = question.placed.available.get(name, 0)
-        if available is None or wanted is None:
-            if name not in question.placed.available:
-                return False
-            continue
-        extra = sum(o.replicas or 0 for o in question.placed.leaving if o.cluster == name)
-        if available < wanted + extra:
-            return False
-    return True
-
-
-def _deadline(leaving: Sequence[Leaving], now: float) -> float | None:
-    return min((max(0.0, one.deadline - now) for one in leaving), default=None)
 
 
 def _unstuck(question: Question, counts: Mapping[str, int | None]) -> str:
@@ -208,30 +165,6 @@ def _after(moment: float, pause: float) -> float:
     return moment + pause if moment else 0.0
 
 
-# --- followers -----------------------------------------------------------------
-
-
-def _follow(question: Question) -> PlacementDecision:
-    """A follower is in every cluster of the workloads that need it."""
-    leaders = question.workload.leaders
-    reasons: dict[str, str] = {}
-    for leader, clusters in sorted(leaders.items()):
-        for name in sorted(clusters):
-            before = reasons.get(name)
-            reasons[name] = f"{before}, {leader}" if before else f"needed by {leader}"
-    counts = dict.fromkeys(reasons, question.workload.replicas)
-    verdicts = tuple(
-        ClusterVerdict(name, "" if name in counts else "run no workload that needs it")
-        for name in sorted(question.clusters)
-    )
-    if not leaders:
-        return PlacementDecision(
-            {}, {}, verdicts, (), False, NO_LEADER, "no placed workload needs it"
-        )
-    names = ", ".join(sorted(leaders))
-    return PlacementDecision(counts, reasons, verdicts, (), True, FOLLOWS, f"follows {names}")
-
-
 # --- explanation ---------------------------------------------------------------
 
 
@@ -241,7 +174,7 @@ def _unplaced(
     if not question.clusters:
         return _unchanged(question, verdicts, NO_CLUSTERS, "no clusters are registered")
     text = rejections(verdicts) + (f"; {problem}" if problem else "")
-    leaving = _leaving(question, {})
+    leaving = leaving_now(question, {})
     stay = question.stay if problem else {}
     return PlacementDecision(
         stay,
@@ -252,7 +185,7 @@ def _unplaced(
         reason=UNSCHEDULABLE,
         message=text,
         evicted=tuple(sorted(question.departing)),
-        again_after=_deadline(leaving, question.now),
+        again_after=next_deadline(leaving, question.now),
     )
 
 

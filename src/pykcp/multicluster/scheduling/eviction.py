@@ -19,6 +19,7 @@ from pykcp.multicluster.scheduling.model import (
     Policy,
     Taint,
     WorkloadView,
+    is_duplicated,
 )
 
 DELETED, DRAINED, UNHEALTHY = "ClusterDeleted", "ClusterDrained", "ClusterNotReady"
@@ -55,14 +56,21 @@ def departure(
         return ClusterDeparture(name, AFFINITY, 0.0, is_lost=lost, is_limited=False)
     if separation(cluster, workload):
         return ClusterDeparture(name, SEPARATION, 0.0, is_lost=lost, is_limited=False)
-    found = [one for one in _timed(cluster, policy, toleration, calm_since) if one is not None]
+    timed = _timed(cluster, workload, policy, toleration, calm_since)
+    found = [one for one in timed if one is not None]
     return min(found, key=lambda one: one.due, default=None)
 
 
 def _timed(
-    cluster: ClusterView, policy: Policy, toleration: float, calm_since: float
+    cluster: ClusterView,
+    workload: WorkloadView,
+    policy: Policy,
+    toleration: float,
+    calm_since: float,
 ) -> tuple[ClusterDeparture | None, ...]:
     lost = not cluster.is_ready
+    # The copies of other clusters replace none: it stays, and is right when the cluster returns.
+    is_replaced = lost and not is_duplicated(workload, policy)
     drained = cluster.evict_after
     taints = [
         _of_taint(cluster, taint, policy, None)
@@ -71,7 +79,7 @@ def _timed(
     ]
     return (
         None if drained is None else ClusterDeparture(cluster.name, DRAINED, drained, is_lost=lost),
-        _not_ready(cluster, policy, toleration, calm_since) if lost else None,
+        _not_ready(cluster, policy, toleration, calm_since) if is_replaced else None,
         *taints,
     )
 

@@ -146,10 +146,18 @@ class WorkloadView:
     leaders: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """For a follower: the workloads that need it, with the clusters of each."""
     is_follower: bool = False
+    keeps_data: bool = False
+    """Its copies hold what exists nowhere else."""
     together: frozenset[str] | None = None
     """The clusters of the workloads that it has to be with; None: no such rule, or none placed."""
     apart: frozenset[str] = frozenset()
     """The clusters of the workloads that it has to be kept away from."""
+
+
+def is_duplicated(workload: WorkloadView, policy: Policy) -> bool:
+    """Whether each cluster has a whole copy: none of them replaces another one."""
+    is_divided = policy.strategy == DIVIDED and workload.replicas is not None
+    return not is_divided and policy.strategy != SINGLE
 
 
 @dataclass(frozen=True, slots=True)

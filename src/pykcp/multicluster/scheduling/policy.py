@@ -37,6 +37,16 @@ def matching(placements: Sequence[Object], obj: Object) -> Object | None:
     return min(found, key=lambda one: one[:2])[2] if found else None
 
 
+def is_named(placement: Object, obj: Object) -> bool:
+    """Whether a Placement selects an object by its kind or its name, and not just everything, or
+    everything with a label.
+    """
+    return any(
+        (selector.get("kind") or selector.get("name")) and _selects(selector, parsed, obj) > 0
+        for selector, parsed in _selectors(placement)
+    )
+
+
 def _precision(placement: Object, obj: Object) -> int:
     """-1: the placement does not select the object."""
     selectors = _selectors(placement)

@@ -19,6 +19,7 @@ from pykcp.multicluster.scheduling.model import (
 )
 from pykcp.multicluster.scheduling.scores import WEIGHTS
 from pykcp.multicluster.scheduling.snapshot import MOVED_AT
+from pykcp.multicluster.splitting.departing import Departures
 from pykcp.multicluster.splitting.inventory import KnownBinding
 from pykcp.multicluster.splitting.keys import RootKey, binding_name
 from pykcp.types import Object
@@ -143,10 +144,8 @@ def note_move(binding: Object, now: float) -> None:
 def scheduling_status(
     binding: Object,
     decision: PlacementDecision,
-    held: Sequence[str],
+    departures: Departures,
     now: float,
-    *,
-    is_paused: bool,
 ) -> Object:
     """The status with what the scheduler has to say in it."""
     status: Object = dict(binding.get("status") or {})
@@ -159,12 +158,10 @@ def scheduling_status(
         message=decision.message,
         now=now,
     )
-    found = _set_or_drop(found, PAUSED, "TooManyClustersNotReady", is_paused and _PAUSED_TEXT, now)
-    text = held and (
-        f"not started in another cluster, since {', '.join(held)} may still run it; "
-        "failover.purgeMode Directly of a Placement does it nevertheless"
-    )
-    found = _set_or_drop(found, HELD, "ClusterNotReady", text, now)
+    paused = departures.is_paused and _PAUSED_TEXT
+    found = _set_or_drop(found, PAUSED, "TooManyClustersNotReady", paused, now)
+    reason, text = _why_held(departures)
+    found = _set_or_drop(found, HELD, reason, text, now)
     explained = _explanation(decision)
     is_same = found == before and {one["name"] for one in explained} == {
         one["name"] for one in status.get("explanation") or ()
@@ -173,6 +170,19 @@ def scheduling_status(
         return status  # scores alone are no reason to write
     status["conditions"], status["explanation"] = found, explained
     return status
+
+
+def _why_held(departures: Departures) -> tuple[str, str]:
+    """Why a workload stays in a lost cluster: a reason and a text, or none."""
+    if departures.held:
+        return "ClusterNotReady", (
+            f"not started in another cluster, since {', '.join(departures.held)} may still run it; "
+            "failover.purgeMode Directly of a Placement does it nevertheless"
+        )
+    if departures.stranded:
+        names = ", ".join(departures.stranded)
+        return "NoOtherCluster", f"stays in {names}: no other cluster could run all of it"
+    return "", ""
 
 
 def _set_or_drop(

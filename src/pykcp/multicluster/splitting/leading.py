@@ -43,6 +43,7 @@ class Leading:
             is_exclusive=is_exclusive and policy.strategy == SINGLE,
             leaders={str(one.item): self._clusters_of(one) for one in sorted(leaders)},
             is_follower=rules.is_follower or bool(leaders),
+            keeps_data=rules.keeps_data,
             together=self._neighbours(key, spec_of_placement.get("workloadAffinity")) or None,
             apart=self._neighbours(key, spec_of_placement.get("workloadAntiAffinity")),
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -11,23 +11,23 @@ from pykcp.controllers.runtime.controller import Controller
 from pykcp.machinery import meta
 from pykcp.machinery.resources import EVENTS
 from pykcp.machinery.status import AlreadyExists, NotFound, StatusError
+from pykcp.multicluster.interpreter.kinds import KindTraits, usual_strategy
 from pykcp.multicluster.names import WORKLOAD_BINDINGS
-from pykcp.multicluster.scheduling import eviction
-from pykcp.multicluster.scheduling.budget import EvictionBudget
-from pykcp.multicluster.scheduling.decide import NO_LEADER, decide
+from pykcp.multicluster.scheduling.decide import decide
+from pykcp.multicluster.scheduling.following import NO_LEADER
 from pykcp.multicluster.scheduling.model import (
     DIVIDED,
-    ClusterDeparture,
     Placed,
     PlacementDecision,
     Policy,
     Question,
     WorkloadView,
 )
-from pykcp.multicluster.scheduling.policy import policy_of
+from pykcp.multicluster.scheduling.policy import is_named, policy_of
 from pykcp.multicluster.scheduling.snapshot import placed_of
 from pykcp.multicluster.scheduling.stuck import StuckReplicaBrakes
 from pykcp.multicluster.splitting import bindings
+from pykcp.multicluster.splitting.departing import Departures, WorkloadDepartures
 from pykcp.multicluster.splitting.inventory import (
     EXPECTED,
     NO_BINDING,
@@ -48,42 +48,22 @@ FirstLeaves = Callable[[RootKey, Object, Object], list[tuple[Object, KnownLeaf]]
 cannot be made at once."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Departures:
-    now: dict[str, ClusterDeparture]
-    again_after: float | None
-    is_paused: bool
-    held: tuple[str, ...] = ()
-
-
 class WorkloadScheduler:
     def __init__(self, parts: SplitterParts, first_leaves: FirstLeaves | None = None) -> None:
         """`first_leaves`: the leaves of a new Binding; None if they are made by themselves."""
         self._parts, self._first_leaves = parts, first_leaves
         self._leading = Leading(parts)
-        settings = parts.settings
-        self._budget: EvictionBudget[RootKey] = EvictionBudget(
-            settings.evictions_per_cluster, settings.evictions_per_second
-        )
+        self._departures = WorkloadDepartures(parts)
         self._stuck: StuckReplicaBrakes[RootKey] = StuckReplicaBrakes(
-            settings.stuck_toleration, self._wait_to_leave
+            parts.settings.stuck_toleration, self._departures.wait_to_leave
         )
-        self._panics: set[str] = set()
-        self._calm_since: dict[str, float] = {}
-        """When workspaces in which most clusters seemed lost had enough of them again."""
         self.controller: Controller[RootKey] = Controller(
             NAME, self.reconcile, workers=8, metrics=parts.metrics
         )
 
     def note_clusters(self, workspace: str) -> None:
-        """Clusters of a workspace changed. When many seemed lost and return one after the other,
-        the last ones get the whole toleration again.
-        """
-        if eviction.is_panic(list(self._parts.territory.clusters(workspace).values())):
-            self._panics.add(workspace)
-        elif workspace in self._panics:
-            self._panics.discard(workspace)
-            self._calm_since[workspace] = self._parts.clock()
+        """Clusters of a workspace changed."""
+        self._departures.note_clusters(workspace)
 
     async def reconcile(self, key: RootKey) -> float | None:
         parts = self._parts
@@ -99,11 +79,27 @@ class WorkloadScheduler:
         if not rules.is_placed:
             return None
         placement = parts.placement(key, root)
-        policy = policy_of(placement, rules.strategy)
+        policy = self._policy(key, root, binding, rules, placement)
         workload = self._leading.workload(key, root, rules, policy, placement)
-        if binding is None and workload.is_follower and not workload.leaders:
+        if binding is None and workload.is_follower and not (workload.leaders or policy.placement):
             return None
         return await self._place(key, root, binding, policy, workload)
+
+    def _policy(
+        self,
+        key: RootKey,
+        root: Object,
+        binding: Object | None,
+        rules: KindTraits,
+        placement: Object | None,
+    ) -> Policy:
+        """What is asked for the object itself. One that follows others has to be named: a Placement
+        of the whole namespace is about its workloads.
+        """
+        if rules.is_follower and placement is not None and not is_named(placement, root):
+            placement = None
+        placed_in = len(((binding or {}).get("spec") or {}).get("clusters") or ())
+        return policy_of(placement, usual_strategy(rules, root, key.type, placed_in))
 
     async def _place(
         self,
@@ -119,7 +115,7 @@ class WorkloadScheduler:
         leaves = frozenset(known)
         placed = placed_of(binding, leaves, clusters)
         question = Question(workload, policy, clusters, placed, {}, now, parts.settings.cooldown)
-        departures = self._departures(question, key)
+        departures = self._departures.of(question, key)
         caps, look_again = self._caps(key, policy, placed, known, now)
         if departures.now or caps:
             question = replace(question, departing=departures.now, caps=caps)
@@ -146,49 +142,6 @@ class WorkloadScheduler:
         stuck = {name: leaf.stuck for name, leaf in leaves.items() if leaf.stuck}
         return self._stuck.caps(key, stuck, placed.clusters, now)
 
-    # --- eviction
-
-    def _departures(self, question: Question, key: RootKey) -> _Departures:
-        """What has to leave now, within the brakes."""
-        workload, policy, now = question.workload, question.policy, question.now
-        found: dict[str, ClusterDeparture] = {}
-        waits: list[float] = []
-        held: list[str] = []
-        is_panic = key.cluster in self._panics
-        is_paused = False
-        if workload.is_follower and not policy.placement:
-            return _Departures({}, None, False)
-        for name in question.placed.clusters:
-            one = eviction.departure(
-                name,
-                question.clusters.get(name),
-                workload,
-                policy,
-                self._parts.settings.toleration,
-                self._calm_since.get(key.cluster, 0.0),
-            )
-            if one is None:
-                continue
-            if one.due > now:
-                waits.append(one.due - now)
-            elif eviction.is_held(one, workload, policy):
-                held.append(name)
-            elif one.is_limited and one.reason == eviction.UNHEALTHY and is_panic:
-                is_paused = True
-            else:
-                wait = self._wait_to_leave(key, name, now) if one.is_limited else 0.0
-                if wait > 0:
-                    waits.append(wait)
-                else:
-                    found[name] = one
-        return _Departures(found, min(waits, default=None), is_paused, tuple(held))
-
-    def _wait_to_leave(self, key: RootKey, cluster: str, now: float) -> float:
-        """Seconds until a workload may leave a cluster; 0 if it does so now."""
-        view = self._parts.territory.clusters(key.cluster).get(cluster)
-        identity = view.identity if view is not None else f"{key.cluster}/{cluster}"
-        return self._budget.take(identity, key.cluster, key, now)
-
     # --- writing
 
     async def _write(
@@ -199,7 +152,7 @@ class WorkloadScheduler:
         policy: Policy,
         workload: WorkloadView,
         decision: PlacementDecision,
-        departures: _Departures,
+        departures: Departures,
     ) -> None:
         parts = self._parts
         leaders = self._leading.references(key) if workload.leaders else []
@@ -210,9 +163,8 @@ class WorkloadScheduler:
         status_of = partial(
             bindings.scheduling_status,
             decision=decision,
-            held=departures.held,
+            departures=departures,
             now=parts.clock(),
-            is_paused=departures.is_paused,
         )
         if binding is None and await self._write_at_once(key, root, wanted, status_of({}), told):
             return

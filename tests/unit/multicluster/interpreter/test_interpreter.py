@@ -10,6 +10,7 @@ from pykcp.multicluster.interpreter.kinds import (
     replicas_of,
     requests_of,
     rules_of,
+    usual_strategy,
     with_value,
 )
 from pykcp.multicluster.interpreter.reports import LeafReport, report_of
@@ -220,3 +221,24 @@ def test_health(obj: Object, health: str, generation: int) -> None:
     rules = rules_of("deployments.apps", obj)
     found = report_of(obj, rules, "a", is_stale=False, is_leaving=False)
     assert (found.health, found.generation) == (health, generation)
+
+
+CLAIMING: Object = {"volumes": [{"name": "a", "persistentVolumeClaim": {"claimName": "data"}}]}
+EPHEMERAL: Object = {"volumes": [{"name": "a", "emptyDir": {}}]}
+
+
+@pytest.mark.parametrize(("type_name", "pod", "placed_in", "expected"), [
+    ("deployments.apps", EPHEMERAL, 0, "Divided"),
+    ("deployments.apps", CLAIMING, 0, "Single"),
+    ("deployments.apps", CLAIMING, 1, "Single"),
+    ("deployments.apps", CLAIMING, 2, "Divided"),
+    ("replicasets.apps", CLAIMING, 0, "Single"),
+    ("daemonsets.apps", CLAIMING, 0, "Duplicated"),
+    ("jobs.batch", CLAIMING, 0, "Single"),
+    ("configmaps", {}, 0, "Duplicated"),
+])  # fmt: skip
+def test_a_workload_with_claims_is_not_divided(
+    type_name: str, pod: Object, placed_in: int, expected: str
+) -> None:
+    obj: Object = {"spec": {"replicas": 2, "template": {"spec": pod}}}
+    assert usual_strategy(rules_of(type_name, obj), obj, type_name, placed_in) == expected

@@ -68,8 +68,28 @@ CASES = {
 def test_departures(
     cluster: ClusterView | None, policy: Policy, expected: tuple[str, float] | None
 ) -> None:
-    found = departure("b", cluster, WORKLOAD, policy)
+    found = departure("b", cluster, WORKLOAD, replace(policy, strategy="Divided"))
     assert (None if found is None else (found.reason, found.due)) == expected
+
+
+NUMBERLESS = replace(WORKLOAD, replicas=None)
+
+
+@pytest.mark.parametrize(("workload", "strategy", "leaves"), [
+    (WORKLOAD, "Divided", True),
+    (WORKLOAD, "Single", True),
+    (NUMBERLESS, "Single", True),
+    (WORKLOAD, "Duplicated", False),
+    (NUMBERLESS, "Duplicated", False),
+    (NUMBERLESS, "Divided", False),
+])  # fmt: skip
+def test_copies_stay_in_a_lost_cluster(workload: WorkloadView, strategy: str, leaves: bool) -> None:
+    policy = Policy(strategy=strategy)
+    assert (departure("b", LOST, workload, policy) is not None) is leaves
+    drained = replace(LOST, evict_after=77.0)
+    assert departure("b", drained, workload, policy) == ClusterDeparture(
+        "b", "ClusterDrained", 77.0, is_lost=True
+    )
 
 
 @pytest.mark.parametrize(
