@@ -79,6 +79,23 @@ def test_a_second_create_is_a_conflict(cluster: TestClient) -> None:
     )
 
 
+@pytest.mark.parametrize("dry_run", [{}, {"dryRun": "All"}])
+def test_a_second_create_that_could_have_had_a_generated_name(
+    cluster: TestClient, dry_run: dict[str, str]
+) -> None:
+    """The client chose the name, and is told to come again all the same."""
+    body = {"metadata": {"name": "x", "generateName": "x-", "finalizers": ["example.com/stay"]}}
+    assert cluster.post(MAPS, body).status == 201
+    why = 'configmaps "x" already exists, the server was not able to generate a unique name for the object'  # fmt: skip
+    refused = cluster.post(MAPS, body, **dry_run)
+    assert status_of(refused) == (409, "AlreadyExists", why)
+    assert refused.json["details"]["retryAfterSeconds"] == 1
+    assert refused.header("retry-after") == "1"
+    cluster.delete(f"{MAPS}/x")
+    going = cluster.post(MAPS, body, **dry_run)
+    assert status_of(going)[2] == f"object is being deleted: {why}"
+
+
 def test_generated_names(cluster: TestClient) -> None:
     """generateName gives each object five characters of its own."""
     made = [cluster.post(MAPS, {"metadata": {"generateName": "g-"}}).json for _ in range(3)]
@@ -158,6 +175,23 @@ def test_updates_of_nothing(cluster: TestClient) -> None:
     assert status_of(cluster.put(f"{MAPS}/x", config_map()))[:2] == (404, "NotFound")
     lease = {"metadata": {"name": "l"}, "spec": {"holderIdentity": "me"}}
     assert cluster.put(f"{LEASES}/l", lease).status in {201, 404}
+
+
+@pytest.mark.parametrize("is_large", [False, True])
+@pytest.mark.parametrize(
+    ("path", "content_type"),
+    [
+        (f"{MAPS}/x", MERGE), (f"{MAPS}/x", STRATEGIC), (f"{MAPS}/x", JSON_PATCH), (f"{LEASES}/x", MERGE),
+        ("/api/v1/namespaces/x", MERGE), ("/api/v1/namespaces/x/status", APPLY),
+    ],
+)  # fmt: skip
+def test_bad_patches_of_nothing(
+    cluster: TestClient, path: str, content_type: str, is_large: bool
+) -> None:
+    """That there is no such object comes before what is wrong with the patch."""
+    text = "{:" + " " * (1 << 20 if is_large else 0)
+    reply = cluster.patch(path, text, content_type, fieldManager="me")
+    assert status_of(reply)[:2] == (404, "NotFound")
 
 
 @pytest.mark.parametrize(

@@ -171,7 +171,7 @@ async def _write(request: AdmissionRequest) -> bytes:
     if ctx.dry_run:
         key = resource.key(ctx.cluster, request.namespace, name)
         if resource.services.store.get(key) is not None:
-            raise already_exists(resource, key, name)
+            raise already_exists(request, key, name)
         return resource.unversioned(resource.unstored_form(obj), ctx.cluster)
     return await write_new(request, name, await creation(request))
 
@@ -222,7 +222,7 @@ async def write_new(request: AdmissionRequest, name: str, put: PutKey) -> bytes:
             raise Conflict.resource(
                 resource.group, resource.plural, name, OPTIMISTIC_LOCK
             ) from error
-        raise already_exists(resource, put.key, name) from error
+        raise already_exists(request, put.key, name) from error
     except StoreError as error:
         raise translate(error) from error
     return await resource.own_form(codec.fill(put.value, revision))
@@ -255,8 +255,12 @@ _REPEATED_OWNERS = (
 )
 
 
-def already_exists(resource: Resource, key: str, name: str) -> AlreadyExists:
+def already_exists(request: AdmissionRequest, key: str, name: str) -> AlreadyExists:
+    resource = request.resource
     refusal = AlreadyExists.resource(resource.group, resource.plural, name)
+    if request.metadata.get("generateName"):  # also if the client chose the name itself
+        refusal.message += ", the server was not able to generate a unique name for the object"
+        refusal.retry_after = 1
     entry = resource.services.store.get(key)
     if entry is not None and ObjectParts(entry.value).metadata.get("deletionTimestamp"):
         refusal.message = f"object is being deleted: {refusal.message}"

@@ -119,7 +119,7 @@ async def _create_named(
     key = resource.key(ctx.cluster, request.namespace, name)
     if ctx.dry_run:
         if resource.services.store.get(key) is not None:
-            raise already_exists(resource, key, name)
+            raise already_exists(request, key, name)
         return judged.dry
     put = PutKey(key, judged.value, judged.terms, judged.indexes, 0)
     return await write_new(request, name, put)
@@ -153,6 +153,7 @@ async def update_viewed(target: WriteTarget, view: SubresourceView, entry: Entry
     work, admission = _work(resource), resource.services.admission
     live = await _live(resource, entry)
     made = await work.viewed_change(resource, ctx, name, view.recipe, live)
+    _warn(ctx, made.warnings)
     request = AdmissionRequest(
         ctx, resource, "UPDATE", target.namespace, name, made.sent, made.old, view.subresource
     )

@@ -79,7 +79,7 @@ async def _create_missing(target: WriteTarget, change: ObjectChange) -> Written:
     if recipe is not None and not resource.is_large(recipe.size):
         recipe = None
     if not may_create:
-        if recipe is not None:
+        if recipe is not None and not (recipe.is_patch or recipe.is_apply):
             await check_readable(resource, ctx, recipe)
         raise NotFound.resource(resource.group, resource.plural, name)
     if ctx.authorize_create is not None:

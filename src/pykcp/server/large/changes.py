@@ -92,11 +92,14 @@ class Patching(_OfBody):
 
     def bind(self, resource: Resource, warn: Warn) -> Make:
         found: list[str] = []
-        changed = self._patcher(resource, found)
+        changed: Callable[[Object], JSON] | None = None
         keeps_type = self.sent.form == STRATEGIC_PATCH
 
         def make(live: Object | None) -> Object:
+            nonlocal changed
             assert live is not None  # only apply creates
+            if changed is None:  # not before: that there is no object comes first
+                changed = self._patcher(resource, found)
             patched = changed(live)
             if keeps_type:
                 _check_type_words(patched)
@@ -194,10 +197,13 @@ class Applying(_OfBody):
     force: bool
 
     def bind(self, resource: Resource, warn: Warn) -> Make:
-        document = self.document()
-        codec.strip_cluster(document)
+        document: Object | None = None
 
         def make(live: Object | None) -> Object:
+            nonlocal document
+            if document is None:  # not before: that there is no object comes first
+                document = self.document()
+                codec.strip_cluster(document)
             merged = resource.rules.manage_apply(
                 live,
                 codec.copy(document),
@@ -206,22 +212,22 @@ class Applying(_OfBody):
                 self.now,
                 force=self.force,
             )
-            self.refuse_repeated_keys()
+            self.judge_repeated_keys(warn)
             new = resource.rules.decode_applied(merged)
             check_name(resource, self.namespace, self.name, new)
             return new
 
         return make
 
-    def refuse_repeated_keys(self) -> None:
-        if self.sent.field_validation != "Strict":
-            return  # upstream's warning of them has line breaks, which no header can carry
-        if repeated := yaml_text.duplicates(self.sent.body):
-            lines = "".join(f"\n  {each}" for each in repeated)
-            raise BadRequest(
-                "error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:"
-                + lines
-            )
+    def judge_repeated_keys(self, warn: Warn) -> None:
+        """Keys that were given more than once: refused together, or warned of one by one."""
+        validation = self.sent.field_validation
+        repeated = [] if validation == "Ignore" else yaml_text.duplicates(self.sent.body)
+        if repeated and validation == "Strict":
+            text = yaml_text.strict_error(repeated)
+            raise BadRequest(f"error strict decoding YAML: error converting YAML to JSON: {text}")
+        for each in repeated:
+            warn(each)
 
     def document(self) -> Object:
         """The configuration that was sent."""
