@@ -197,6 +197,31 @@ def test_patches_of_a_scale(
     assert reply.status == status, reply
 
 
+@pytest.mark.parametrize("padding", [0, 600_000])
+def test_what_a_patch_of_a_scale_says_in_vain_is_warned_of(
+    cluster: TestClient, padding: int
+) -> None:
+    paths = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
+    define(cluster, version("v1", subresources={"scale": paths}))
+    notes = {"annotations": {"note": "x" * min(padding, 200_000)}}
+    widget = {"metadata": {"name": "w", **notes}, "spec": {"replicas": 1}}
+    head = {"apiVersion": "example.com/v1", "kind": "Widget"}
+    assert cluster.patch(f"{WIDGETS}/w", {**head, **widget}, APPLY, fieldManager="me").status == 201
+    reply = cluster.patch(f"{WIDGETS}/w/scale", {"spec": {"nosuch": 1}}, MERGE)
+    assert (reply.status, reply.header_all("warning")) == (
+        200,
+        ['299 - "unknown field \\"spec.nosuch\\""'],
+    )
+    text = '{"apiVersion":"autoscaling/v1","kind":"Scale","metadata":{"name":"w"},"spec":{"replicas":1,"replicas":1}}'  # fmt: skip
+    reply = cluster.patch(f"{WIDGETS}/w/scale", text, APPLY, fieldManager="me")
+    assert (reply.status, reply.header_all("warning")) == (
+        200,
+        ['299 - "line 1: key \\"replicas\\" already set in map"'],
+    )
+    missing = cluster.patch(f"{WIDGETS}/none/scale", "{:", APPLY, fieldManager="me")
+    assert (missing.status, missing.json["reason"]) == (404, "NotFound")
+
+
 def test_apply_through_scale(cluster: TestClient) -> None:
     """Appliers of a scale share the number, conflict about it, and are recorded in the object."""
     paths = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}

@@ -236,7 +236,41 @@ def test_strict_apply_finds_repeated_keys(cluster: TestClient) -> None:
             '  line 1: key "a" already set in map'
         ),
     )
-    assert cluster.patch(f"{MAPS}/m", body, kind, fieldManager="me").status == 201
+    made = cluster.patch(f"{MAPS}/m", body, kind, fieldManager="me")
+    assert (made.status, made.header_all("warning")) == (201, [REPEATED.format(1, "a")])
+    query["fieldValidation"] = "Ignore"
+    assert cluster.patch(f"{MAPS}/m", body, kind, **query).header_all("warning") == []
+
+
+REPEATED = '299 - "line {}: key \\"{}\\" already set in map"'
+
+
+@pytest.mark.parametrize("padding", ["", "x" * 600_000])
+def test_an_apply_warns_of_each_repeated_key(cluster: TestClient, padding: str) -> None:
+    body = f"""apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: m
+  name: m
+data:
+  a: '1'
+  a: '{padding}'
+"""
+    made = cluster.patch(f"{MAPS}/m", body, APPLY, fieldManager="me")
+    assert made.status == 201
+    assert made.header_all("warning") == [REPEATED.format(5, "name"), REPEATED.format(8, "a")]
+
+
+def test_strict_decoding_of_yaml_is_one_error(cluster: TestClient) -> None:
+    body = "metadata: {name: m}\nnosuch: 1\ndata:\n  a: '1'\n  a: '2'\n  b: v\n  b: w\n"
+    kind = "application/yaml"
+    refused = cluster.post(MAPS, body, content_type=kind, fieldValidation="Strict")
+    assert refused.json["message"].partition("strict decoding error: ")[2] == (
+        'yaml: unmarshal errors:\n  line 5: key "a" already set in map\n'
+        '  line 7: key "b" already set in map, unknown field "nosuch"'
+    )
+    warned = cluster.post(MAPS, body, content_type=kind, dryRun="All")
+    assert warned.header_all("warning")[:2] == [REPEATED.format(5, "a"), REPEATED.format(7, "b")]
 
 
 def test_match_conditions_do_not_see_variables(cluster: TestClient) -> None:

@@ -77,7 +77,11 @@ def _strict_problems(body: bytes, operations: list[Any]) -> list[str]:
             elif member != "value" and value is not None and not isinstance(value, str):
                 field = f"struct field jsonPatchOp.{member} of type string"
                 raise BadRequest("error decoding patch: " + _unfit(value, field))
-    return (unknown + gojson.duplicate_fields(body, _known_members))[: gojson.MAX_PROBLEMS]
+    repeated = gojson.duplicate_fields(body, _known_members)
+    found = unknown + repeated
+    if unknown and repeated:
+        found = gojson.in_document_order(body, found)
+    return found[: gojson.MAX_PROBLEMS]
 
 
 def _known_members(document: Any) -> Any:

@@ -57,7 +57,9 @@ class SubresourceView(Protocol):
 
 
 class ViewRecipe(Protocol):
-    def bind(self, resource: Resource, manager: str) -> SubresourceView: ...
+    def bind(
+        self, resource: Resource, manager: str, warn: Callable[[str], None]
+    ) -> SubresourceView: ...
 
 
 Make: TypeAlias = Callable[[Object | None], Object]

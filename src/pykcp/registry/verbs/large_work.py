@@ -55,6 +55,7 @@ class ViewedObject(NamedTuple):
     text: bytes
     sent: Object
     old: Object
+    warnings: Sequence[str] = ()
 
 
 class ValidatedView(NamedTuple):

@@ -89,9 +89,7 @@ async def patch(call: Call) -> None:
     check_write_options(call, "PatchOptions", is_apply=form == APPLY_PATCH)
     check_small(Sent(body_of(call), form))
     if form == APPLY_PATCH:
-        apply = apply_of(call)
-        apply.document()  # what is wrong with it comes before a missing object
-        await _write(call, AppliedScale(apply))
+        await _write(call, AppliedScale(apply_of(call)))
     else:
         sent = Sent(body_of(call), form, call.context.field_validation)
         await _write(call, PatchedScale(sent, call.info.namespace, call.info.name))
@@ -99,7 +97,7 @@ async def patch(call: Call) -> None:
 
 async def _write(call: Call, scaling: Scaling) -> None:
     resource, info = call.resource, call.info
-    view = ScaleRecipe(scaling).bind(resource, call.context.manager)
+    view = ScaleRecipe(scaling).bind(resource, call.context.manager, call.context.warn)
     change = ObjectChange(view.make, is_patch=True, is_managed=True, view=view)
     target = WriteTarget(resource, call.context, info.namespace, info.name)
     written = await update(target, change)

@@ -156,11 +156,12 @@ def viewed_change(
 ) -> ViewedObject:
     """A change through a subresource that shows the object as one of another kind."""
     resource, ctx = _resource(ref), asker.context()
-    view = recipe.bind(resource, ctx.manager)
+    view = recipe.bind(resource, ctx.manager, ctx.warn)
     target, change = _through(view, resource, ctx, name)
     old, is_older = live_object(resource, live), resource.is_older(live)
     new = finished(changed(target, change, old, is_older=is_older))
-    return ViewedObject(orjson.dumps(new), view.sent(new), view.show(old, is_settled=False))
+    shown = view.show(old, is_settled=False)
+    return ViewedObject(orjson.dumps(new), view.sent(new), shown, ctx.warnings)
 
 
 def judged_view(
@@ -168,7 +169,7 @@ def judged_view(
 ) -> ValidatedView:
     """The change after admission, which has left its mark on what was sent."""
     resource, ctx = _resource(ref), asker.context()
-    view = recipe.bind(resource, ctx.manager)
+    view = recipe.bind(resource, ctx.manager, ctx.warn)
     target, change = _through(view, resource, ctx, name)
     new: Object = orjson.loads(made.text)
     old = live_object(resource, live)

@@ -21,7 +21,7 @@ from pykcp.registry.resource import Resource
 from pykcp.registry.verbs.admitting import ShownKind
 from pykcp.registry.verbs.preconditions import check_name
 from pykcp.server.large.changes import JSON_PATCH, Applying, bad_patch
-from pykcp.server.media.bodies import Sent, check_type
+from pykcp.server.media.bodies import Sent, Warn, check_type, raise_or_warn
 from pykcp.types import JSON, Object
 
 VERSION = "autoscaling/v1"
@@ -32,7 +32,7 @@ _UNSET = -(1 << 31)
 class Scaling(Protocol):
     """What a request makes of a scale."""
 
-    def scale(self, resource: Resource, live: Object) -> Object:
+    def scale(self, resource: Resource, live: Object, warn: Warn) -> Object:
         """The new scale of an object."""
 
     def own(self, resource: Resource, new: Object, scale: Object, manager: str) -> None:
@@ -54,7 +54,7 @@ class ReplacedScale(_ByUpdate):
 
     sent: Object
 
-    def scale(self, resource: Resource, live: Object) -> Object:
+    def scale(self, resource: Resource, live: Object, warn: Warn) -> Object:
         return codec.copy(self.sent)
 
 
@@ -66,7 +66,7 @@ class PatchedScale(_ByUpdate):
     namespace: str
     name: str
 
-    def scale(self, resource: Resource, live: Object) -> Object:
+    def scale(self, resource: Resource, live: Object, warn: Warn) -> Object:
         shown, body = scale_of(resource, live, missing=_UNSET), self.sent.body
         patched: JSON
         if self.sent.form == JSON_PATCH:
@@ -75,11 +75,11 @@ class PatchedScale(_ByUpdate):
         else:
             patch, problems = mergepatch.decode(body, strict=True)
             patched = mergepatch.apply(shown, patch)
-        new = self._decoded(patched, problems)
+        new = self._decoded(patched, problems, warn)
         check_name(resource, self.namespace, self.name, new)
         return new
 
-    def _decoded(self, patched: JSON, problems: list[str]) -> Object:
+    def _decoded(self, patched: JSON, problems: list[str], warn: Warn) -> Object:
         """The patched scale, typed; what does not fit is the patch's fault: 422."""
         text = codec.sorted_text(patched)
         try:
@@ -90,6 +90,8 @@ class PatchedScale(_ByUpdate):
             raise bad_patch(text, why or error.message) from error
         if problems and self.sent.field_validation == "Strict":
             raise bad_patch(text, "strict decoding error: " + ", ".join(problems))
+        if self.sent.field_validation != "Ignore":
+            raise_or_warn(self.sent.field_validation, problems, warn)
         return new
 
 
@@ -103,7 +105,7 @@ class AppliedScale:
 
     apply: Applying
 
-    def scale(self, resource: Resource, live: Object) -> Object:
+    def scale(self, resource: Resource, live: Object, warn: Warn) -> Object:
         apply = self.apply
         config = apply.document()
         codec.strip_cluster(config)
@@ -115,7 +117,7 @@ class AppliedScale:
                 "failed to create manager for existing fields: failed to convert live object (/;"
             )
         new = _fields().on_apply(shown, config, apply.manager, apply.now, force=apply.force)
-        apply.refuse_repeated_keys()
+        apply.judge_repeated_keys(warn)
         if new.get("spec") != shown["spec"] and not resource.definition.is_kubernetes:
             metadata = config.get("metadata") or {}
             place = f"{metadata.get('namespace') or ''}/{metadata.get('name') or ''}"
@@ -170,8 +172,8 @@ class ScaleRecipe:
 
     scaling: Scaling
 
-    def bind(self, resource: Resource, manager: str) -> ScaleView:
-        return ScaleView(resource, manager, self)
+    def bind(self, resource: Resource, manager: str, warn: Warn) -> ScaleView:
+        return ScaleView(resource, manager, self, warn)
 
 
 class ScaleView:
@@ -179,8 +181,8 @@ class ScaleView:
 
     subresource = "scale"
 
-    def __init__(self, resource: Resource, manager: str, recipe: ScaleRecipe) -> None:
-        self._resource, self._manager = resource, manager
+    def __init__(self, resource: Resource, manager: str, recipe: ScaleRecipe, warn: Warn) -> None:
+        self._resource, self._manager, self._warn = resource, manager, warn
         self.recipe = recipe
         self.kind = _kind()
         self._scale: Object = {}
@@ -192,7 +194,7 @@ class ScaleView:
         """The new object."""
         assert live is not None  # scale never creates
         resource, scaling = self._resource, self.recipe.scaling
-        scale = self._scale = scaling.scale(resource, live)
+        scale = self._scale = scaling.scale(resource, live, self._warn)
         new = codec.copy(live)
         metadata = scale.get("metadata") or {}
         for name in ("uid", "resourceVersion"):

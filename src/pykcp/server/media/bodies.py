@@ -223,9 +223,9 @@ def read_sent(sent: Sent, resource: Resource, warn: Warn) -> Object:
 def _report(sent: Sent, resource: Resource, problems: list[str], warn: Warn) -> None:
     if sent.field_validation == "Strict":
         kind, version = resource.kind, go_quote(resource.version)
-        text = ", ".join(
-            f"yaml: unmarshal errors:\n  {p}" if p.startswith("line ") else p for p in problems
-        )
+        repeated = [p for p in problems if p.startswith("line ")]
+        found = [yaml_text.strict_error(repeated)] if repeated else []
+        text = ", ".join(found + problems[len(repeated) :])
         raise BadRequest(
             f"{kind} in version {version} cannot be handled as a {kind}: strict decoding error: {text}"
         )

@@ -18,6 +18,7 @@ from typing import Any
 import orjson
 
 from pykcp.machinery.patch import gojson
+from pykcp.machinery.status import go_quote
 
 MAX_DEPTH = gojson.MAX_NESTING
 _MAX_ALIASED = 400_000
@@ -57,6 +58,11 @@ def parse(body: bytes) -> Any:
     return _Document().read(body)
 
 
+def strict_error(repeated: list[str]) -> str:
+    """What strict decoding says of repeated keys: one error, with a line for each of them."""
+    return "yaml: unmarshal errors:" + "".join(f"\n  {each}" for each in repeated)
+
+
 def duplicates(body: bytes) -> list[str]:
     """`line 7: key "kind" already set in map` for each repeated key, up to a number."""
     if _is_json_without_duplicates(body):
@@ -79,12 +85,16 @@ def _is_json_without_duplicates(body: bytes) -> bool:
 class _Holder:
     """A list or map that is being filled."""
 
-    __slots__ = ("anchor", "height", "key", "value")
+    __slots__ = ("height", "key", "seen", "start", "value")
 
-    def __init__(self, value: list[Any] | dict[str, Any], anchor: str | None) -> None:
+    def __init__(self, value: list[Any] | dict[str, Any], start: Any) -> None:
         self.value = value
-        self.anchor = anchor
+        self.start = start
+        """The event it began with: what is said of it names that line."""
         self.key: Any = _NO_KEY
+        """The key of the next value, as it was written: a number is not the text of the same form."""
+        self.seen: dict[str, set[Any]] = {}
+        """Keys that had the text of one that is no text itself."""
         self.height = 1
         """How many levels there are in it, itself included."""
 
@@ -132,27 +142,28 @@ class _Document:
                 self._anchors[event.anchor] = (value, 0)
             self._put(value, event, 0)
         elif kind is yaml.MappingStartEvent:
-            self._begin({}, event.anchor)
+            self._begin({}, event)
         elif kind is yaml.SequenceStartEvent:
-            self._begin([], event.anchor)
+            self._begin([], event)
         elif kind is yaml.MappingEndEvent or kind is yaml.SequenceEndEvent:
-            self._end(event)
+            self._end()
         elif kind is yaml.AliasEvent:
             self._put_alias(event)
 
-    def _begin(self, value: list[Any] | dict[str, Any], anchor: str | None) -> None:
-        self._open.append(_Holder(value, anchor))
+    def _begin(self, value: list[Any] | dict[str, Any], event: Any) -> None:
+        self._open.append(_Holder(value, event))
+        anchor = event.anchor
         if anchor:
             self._unfinished[anchor] = self._unfinished.get(anchor, 0) + 1
         if len(self._open) > MAX_DEPTH:
             raise ValueError(f"exceeded max depth of {MAX_DEPTH}")
 
-    def _end(self, event: Any) -> None:
+    def _end(self) -> None:
         holder = self._open.pop()
-        if holder.anchor:
-            self._unfinished[holder.anchor] -= 1
-            self._anchors[holder.anchor] = (holder.value, holder.height)
-        self._put(holder.value, event, holder.height)
+        if anchor := holder.start.anchor:
+            self._unfinished[anchor] -= 1
+            self._anchors[anchor] = (holder.value, holder.height)
+        self._put(holder.value, holder.start, holder.height)
 
     def _put_alias(self, event: Any) -> None:
         if self._unfinished.get(event.anchor):
@@ -191,7 +202,7 @@ class _Document:
         if isinstance(holder.value, list):
             holder.value.append(value)
         elif holder.key is _NO_KEY:
-            holder.key = _MERGE if _is_merge(value, event) else _key(value)
+            holder.key = _MERGE if _is_merge(value, event) else _checked_key(value)
         else:
             self._set(holder, value, event)
 
@@ -204,26 +215,41 @@ class _Document:
                     raise ValueError(_BAD_MERGE)  # noqa: TRY004
                 holder.value.update(merged)
             return
-        if key in holder.value and len(self.repeated) < gojson.MAX_PROBLEMS:
+        text = key if isinstance(key, str) else _key_text(key)
+        if _is_repeated(holder, key, text) and len(self.repeated) < gojson.MAX_PROBLEMS:
+            shown = go_quote(key) if isinstance(key, str) else text
             line = event.start_mark.line + 1
-            self.repeated.append(f'line {line}: key "{key}" already set in map')
-        holder.value[key] = value
+            self.repeated.append(f"line {line}: key {shown} already set in map")
+        holder.value[text] = value
+
+
+def _is_repeated(holder: _Holder, key: Any, text: str) -> bool:
+    """Whether a map has the key already: upstream's knows a number from a text that looks like it."""
+    seen = holder.seen.get(text)
+    if isinstance(key, str) and seen is None:
+        return text in holder.value
+    if seen is None:
+        seen = holder.seen[text] = {(str, text)} if text in holder.value else set()
+    kind = (type(key), key)
+    is_repeated = kind in seen
+    seen.add(kind)
+    return is_repeated
 
 
 def _is_merge(value: Any, event: Any) -> bool:
     return value == "<<" and getattr(event, "implicit", (False,))[0]
 
 
-def _key(value: Any) -> str:
-    if isinstance(value, str):
+def _checked_key(value: Any) -> str | float:
+    if isinstance(value, (str, int, float)):
         return value
+    raise BadYAML(f"unsupported map key of type: {_GO_TYPES.get(type(value), 'map')}")
+
+
+def _key_text(value: float) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, int):
-        return str(value)
-    if isinstance(value, float):
-        return f"{value:g}"
-    raise BadYAML(f"unsupported map key of type: {_GO_TYPES.get(type(value), 'map')}")
+    return str(value) if isinstance(value, int) else f"{value:g}"
 
 
 _GO_TYPES = {type(None): "%!s(<nil>)", list: "slice"}

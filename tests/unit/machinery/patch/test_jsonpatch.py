@@ -181,6 +181,11 @@ def test_strict_decoding_reports_what_it_would_drop() -> None:
     ]
     assert len(operations) == 1
     assert jsonpatch.decode(body, strict=False)[1] == []
+    _, problems = jsonpatch.decode(b'[{"op":"add","path":"/a","op":"x","extra":1}]', strict=True)
+    assert problems == [  # as they come
+        'json patch duplicate field "[0].op"',
+        'json patch unknown field "[0].extra"',
+    ]
 
 
 def test_no_patch_is_an_empty_patch() -> None:

@@ -92,6 +92,27 @@ def test_repeated_keys_are_named_with_their_line() -> None:
     assert parse(text) == {"a": 3, "b": {"c": 2}}
 
 
+@pytest.mark.parametrize(
+    ("text", "repeated"),
+    [
+        ("a: 1\na:\n  b: 1\n  c: 2\n", ['line 3: key "a"']),  # where the value begins
+        ("a: 1\na: {b: 1,\n  c: 2}\n", ['line 2: key "a"']),
+        ("a: 1\na:\n- 1\n- 2\n", ['line 3: key "a"']),
+        ("a: 1\na:\nb: 2\n", ['line 2: key "a"']),
+        ("a: 1\na: &x [1,\n 2]\n", ['line 2: key "a"']),
+        ("1: a\n1: b\n", ["line 2: key 1"]),
+        ("1: a\n'1': b\n1: c\n'1': d\n", ["line 3: key 1", 'line 4: key "1"']),
+        ("true: a\nyes: b\n", ["line 2: key true"]),
+        ("1.5: a\n1.5: b\n", ["line 2: key 1.5"]),
+        ("'1': a\n1: b\n", []),
+        ('"a\\nb": 1\n"a\\nb": 2\n', ['line 2: key "a\\nb"']),
+    ],
+)
+def test_how_repeated_keys_are_named(text: str, repeated: list[str]) -> None:
+    """A number is not the text of the same form, and is shown as a number."""
+    assert duplicates(text.encode()) == [f"{each} already set in map" for each in repeated]
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**63) | st.text("abc:-#'\"{}[],&*!|>%@ \nü"),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("ab:", min_size=1), inner),
