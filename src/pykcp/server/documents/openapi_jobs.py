@@ -15,6 +15,7 @@ from pykcp.caching import BoundedCache
 from pykcp.machinery.openapi import v2, v3
 from pykcp.machinery.schema.crd import SchemaStore, definition_from_crd
 from pykcp.machinery.schema.definition import ResourceDefinition
+from pykcp.registry.catalog.custom import as_kubernetes
 from pykcp.types import Object
 
 V2_JSON, V2_PROTOBUF = "v2.json", "v2.protobuf"
@@ -66,14 +67,6 @@ def _definition(ref: DefinitionRef) -> ResourceDefinition:
     key = (hashlib.blake2b(ref.source, digest_size=16).digest(), ref.verbs)
     found = _definitions.get(key)
     if found is None:
-        made = _completed(definition_from_crd(orjson.loads(ref.source), _schemas))
+        made = as_kubernetes(definition_from_crd(orjson.loads(ref.source), _schemas))
         found = _definitions.put(key, replace(made, verbs=ref.verbs, fingerprint=key[0].hex()))
     return found
-
-
-def _completed(definition: ResourceDefinition) -> ResourceDefinition:
-    if not definition.is_kubernetes:
-        return definition
-    from pykcp.apis.kube.workloads.definition import completed
-
-    return completed(definition)

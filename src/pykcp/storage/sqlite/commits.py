@@ -52,11 +52,11 @@ _LARGE_INDEX = 16 * 1024
 _LARGE_BATCH = 512 * 1024
 """A batch takes no more large transactions once it has so many octets: small ones wait for it."""
 _GATHER_SECONDS = 0.001
-"""How long a batch waits for another transaction after a commit …"""
+"""Between two looks at how many transactions wait for a batch that gathers."""
 _GATHER_LONGEST = 0.005
-"""… altogether …"""
+"""After which a batch is started, whatever else may come."""
 _GATHER_FROM = 2
-"""… if so many are expected: of those who were answered, and those who wait already."""
+"""Transactions that have to be expected for a batch to gather at all."""
 _GATHER_MOST = 32
 """Transactions that are enough for a batch."""
 
@@ -192,7 +192,8 @@ class GroupCommit:
     @property
     def is_idle(self) -> bool:
         """Nothing is under way, and nothing waits."""
-        return not self._busy
+        is_waiting_for_writers = self._gathering is not None and not self._small
+        return not self._busy or (is_waiting_for_writers and not self._has_other_work())
 
     def advance(self, revision: int) -> None:
         """Batches from the next one on get newer revisions."""
@@ -427,7 +428,11 @@ class GroupCommit:
         self._gathering = self._loop.call_later(_GATHER_SECONDS, self._look_again, waiting)
 
     def _look_again(self, before: int) -> None:
-        """Gather on if nobody waits yet, or if more have come since the last look."""
+        """Gather on while nothing waits, and as long as more has come since the last look.
+
+        So a transaction waits at most two looks for others who do not come, and never longer than
+        _GATHER_LONGEST after the last commit.
+        """
         is_worth_it = not before or len(self._small) > before
         if is_worth_it and not self._has_other_work() and perf_counter() < self._gathers_until:
             self._gather_on()
