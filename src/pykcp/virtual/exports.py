@@ -83,6 +83,12 @@ class ConsumersView(VirtualView):
             self._resource = make_custom(_definition(), VERSION, 0, services)
         return self._resource
 
+    def is_loaded(self, cluster: str) -> bool:
+        return self._export.is_loaded(cluster)
+
+    async def load(self, cluster: str) -> None:
+        await self._export.load(cluster)
+
     def definitions(self, cluster: str) -> tuple[ResourceDefinition, ...]:
         return (*self._export.definitions(cluster), _definition())
 
@@ -92,6 +98,7 @@ class ConsumersView(VirtualView):
         return await self._export.authorize(call)
 
     async def enter(self, call: Call) -> None:
+        await self._export.prepare()
         if call.info.group != GROUP:
             await self._export.enter(call)
 

@@ -61,6 +61,13 @@ class VirtualView:
         """A resource as this view shows it; None if it does not."""
         return None
 
+    def is_loaded(self, cluster: str) -> bool:
+        """Whether `definitions` answers at once; otherwise `load` is awaited first."""
+        return True
+
+    async def load(self, cluster: str) -> None:
+        """Make `definitions` ready in slices, where they may be many."""
+
     def definitions(self, cluster: str) -> tuple[ResourceDefinition, ...]:
         """What discovery and OpenAPI show."""
         return ()

@@ -205,10 +205,10 @@ class _Served:
         return False  # what there is not is answered as by the server of custom resources
 
     def is_loaded(self, cluster: str) -> bool:
-        return True
+        return self._view.is_loaded(cluster)
 
     async def load(self, cluster: str) -> None:
-        """Nothing: a view's definitions are made one by one."""
+        await self._view.load(cluster)
 
     def definitions(self, cluster: str) -> tuple[ResourceDefinition, ...]:
         return self._view.definitions(cluster)

@@ -7,7 +7,8 @@ import pytest
 
 from pykcp.auth.authz.attributes import Attributes
 from pykcp.auth.user import User
-from pykcp.machinery.kcp.claims import claimed_identity
+from pykcp.machinery.kcp.claims import claimed_identity, sides
+from pykcp.steps import at_once
 from pykcp.virtual.apiexport.access import with_warrant
 from pykcp.virtual.framework import split_clusters, split_head
 from pykcp.virtual.lifecycle import denial, is_own_removal
@@ -107,11 +108,11 @@ def test_warrants_are_for_one_cluster() -> None:
 
 
 def test_claimed_identities() -> None:
-    claims = [
+    given = [
         {"group": "", "resource": "events", "verbs": ["*"]},
         {"group": "x.io", "resource": "things", "verbs": ["*"], "identityHash": "abc"},
     ]
-    export = {"spec": {"permissionClaims": claims}}
-    assert claimed_identity(export, "x.io", "things") == "abc"
-    assert claimed_identity(export, "events.k8s.io", "events") == ""
-    assert claimed_identity(export, "y.io", "things") == ""
+    asked = at_once(sides(given))
+    assert claimed_identity(asked, "x.io", "things") == "abc"
+    assert claimed_identity(asked, "events.k8s.io", "events") == ""
+    assert claimed_identity(asked, "y.io", "things") == ""

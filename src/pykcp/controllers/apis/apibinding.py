@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pykcp.aio.slices import Slices
+from pykcp.aio.slices import Slices, in_slices
 from pykcp.clients.interface import Change, Feed
 from pykcp.controllers.apis import binding as steps
 from pykcp.controllers.apis.binder import Attempt, Binder, BindingBlocked
@@ -167,7 +167,7 @@ class APIBindings:
         for page in self._objects.bindings_of(name):
             stale = []
             for ref in page:
-                if not self._is_current(ref, name):
+                if not await self._is_current(ref, name):
                     stale.append(ref.key)
                 if slices.is_over():
                     await slices.next()
@@ -183,7 +183,7 @@ class APIBindings:
         except StatusError:
             self.controller.add(key)
 
-    def _is_current(self, ref: ObjectRef, name: ExportName) -> bool:
+    async def _is_current(self, ref: ObjectRef, name: ExportName) -> bool:
         """Whether a look at the binding would change nothing."""
         value = self._objects.lister.value(ref)
         if value is None:
@@ -197,7 +197,7 @@ class APIBindings:
         return (
             (status.get("exportPermissionClaims") or []) == (spec.get("permissionClaims") or [])
             and bound >= {one["schema"] for one in spec.get("resources") or ()}
-            and not claims.compare(export, binding).changes
+            and not (await in_slices(claims.compare(export, binding), ref.cluster)).changes
         )
 
     async def _reconcile_binding(self, key: ObjectKey) -> None:

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from pykcp.aio.slices import Slices
+from pykcp.aio.slices import Slices, in_slices
 from pykcp.controllers.apis import binding as steps
 from pykcp.controllers.apis.binding import BoundSchema, Taken, TakenNames
 from pykcp.controllers.apis.bound_crds import BoundCRDs
@@ -58,7 +58,7 @@ class Binder:
         if export is None:
             return
         await self._judge_claims(attempt, export)
-        if not self._find_schemas(attempt, export):
+        if not await self._find_schemas(attempt, export):
             return
         locks, held = self._lock(attempt)
         waiting = await self._bind_resources(attempt, locks, held)
@@ -99,8 +99,8 @@ class Binder:
         status["apiExportClusterName"] = meta.cluster(export)
         return export
 
-    def _find_schemas(self, attempt: Attempt, export: Object) -> bool:
-        cluster = meta.cluster(export)
+    async def _find_schemas(self, attempt: Attempt, export: Object) -> bool:
+        cluster, slices = meta.cluster(export), Slices(attempt.cluster)
         for resource in (export.get("spec") or {}).get("resources") or ():
             schema = self._objects.schema(cluster, resource["schema"])
             if schema is None:
@@ -108,6 +108,8 @@ class Binder:
                 return False
             is_stored = (resource.get("storage") or {}).get("virtual") is None
             attempt.schemas.append((schema_to_bind(schema, cluster), schema, is_stored))
+            if slices.is_over():
+                await slices.next()
         return True
 
     def _lock(self, attempt: Attempt) -> tuple[Locks, Locks]:
@@ -136,8 +138,11 @@ class Binder:
         """Bind what is not held by others; returns what must wait, None if something is wrong."""
         binding, now = attempt.binding, attempt.now
         taken = await self._taken(attempt, locks)
-        waiting = []
+        waiting, slices = [], Slices(attempt.cluster)
+        listed = steps.BoundList(binding)
         for schema, obj, is_stored in attempt.schemas:
+            if slices.is_over():
+                await slices.next()
             if schema.lock in held:
                 continue  # the free resources are bound nevertheless, as in kcp
             conflict = steps.naming_conflict(schema, taken)
@@ -159,9 +164,7 @@ class Binder:
                 waiting.append(schema.name)
                 continue
             versions = crd.stored_versions if is_stored else ()
-            replaced = steps.upsert(
-                binding, schema._replace(stored_versions=versions), attempt.identity
-            )
+            replaced = listed.upsert(schema._replace(stored_versions=versions), attempt.identity)
             if replaced:
                 attempt.replaced.append(replaced)
         return waiting
@@ -194,20 +197,21 @@ class Binder:
     async def _judge_claims(self, attempt: Attempt, export: Object) -> None:
         """Claims without anything to label are settled here; the others have a controller."""
         binding, now = attempt.binding, attempt.now
-        state = claims.compare(export, binding)
+        state = await in_slices(claims.compare(export, binding), attempt.cluster)
         steps.judge_claims(binding, state, now)
         if state.changes:
             attempt.wants_labels = True
-            await self._define_claimed(state.expected)
+            await self._define_claimed(attempt.cluster, state.expected)
         else:
             steps.claims_applied(binding, state.expected, (), now)
 
-    async def _define_claimed(self, keys: Sequence[claims.ClaimKey]) -> None:
+    async def _define_claimed(self, cluster: str, keys: Sequence[claims.ClaimKey]) -> None:
         """Resources of other exports that are claimed must be known here, bound or not."""
+        offered = self._objects.offered()
         for key in keys:
             if not key.identity:
                 continue
-            found = self._objects.schema_with_identity(key.identity, key.group, key.resource)
+            found = await in_slices(self._objects.claimed_schema(key, offered), cluster)
             if found is None:
                 continue  # its export may still be on the way from another shard
             try:

@@ -161,23 +161,32 @@ def finish(binding: Object, now: str) -> None:
     summarise(binding, (COMPLETED,), now)
 
 
-def upsert(binding: Object, schema: BoundSchema, identity: str) -> str:
-    """List the resource as bound; returns the UID of the schema that this one replaces."""
-    status = binding["status"]
-    listed = list(status.get("boundResources") or ())
-    place = next(
-        (
-            i
-            for i, one in enumerate(listed)
-            if one["resource"] == schema.names.plural and (one.get("group") or "") == schema.group
-        ),
-        len(listed),
-    )
-    old: Object = listed[place] if place < len(listed) else {}
-    listed[place : place + 1] = [_entry(schema, identity, old)]
-    status["boundResources"] = listed
-    before = str((old.get("schema") or {}).get("UID") or "")
-    return before if before != schema.uid else ""
+class BoundList:
+    """What the status of a binding lists as bound; one of many is found without a look at all."""
+
+    def __init__(self, binding: Object) -> None:
+        self._binding = binding
+        self._places: dict[tuple[str, str], int] | None = None
+        """By group and resource; None: nothing was changed yet."""
+
+    def upsert(self, schema: BoundSchema, identity: str) -> str:
+        """List the resource as bound; returns the UID of the schema that this one replaces."""
+        listed, places = self._changeable()
+        place = places.setdefault((schema.group, schema.names.plural), len(listed))
+        old: Object = listed[place] if place < len(listed) else {}
+        listed[place : place + 1] = [_entry(schema, identity, old)]
+        before = str((old.get("schema") or {}).get("UID") or "")
+        return before if before != schema.uid else ""
+
+    def _changeable(self) -> tuple[list[Object], dict[tuple[str, str], int]]:
+        """The list as a copy of our own, and where what is in it."""
+        status = self._binding["status"]
+        if self._places is None:
+            listed = status["boundResources"] = list(status.get("boundResources") or ())
+            self._places = {}
+            for place, one in enumerate(listed):
+                self._places.setdefault((one.get("group") or "", one["resource"]), place)
+        return status["boundResources"], self._places
 
 
 def _entry(schema: BoundSchema, identity: str, old: Object) -> Object:
@@ -280,14 +289,13 @@ def judge_claims(binding: Object, state: claims.ClaimsState, now: str) -> None:
             binding, CLAIMS_VALID, "PermissionClaimsMismatch", message, now, severity=WARNING
         )
     elif state.unexpected:
-        errors = [
+        shown_errors = [
             f"unexpected/invalid claim for {key.resource}.{key.group} "
             f"(identity {go_quote(key.identity)})"
-            for key in state.unexpected
+            for key in state.unexpected[:_SHOWN_ERRORS]
         ]
-        shown_errors = errors[:_SHOWN_ERRORS]
         message = (
-            f"{len(errors)} unexpected and/or invalid permission claims "
+            f"{len(state.unexpected)} unexpected and/or invalid permission claims "
             f"(showing first {len(shown_errors)}): {aggregate(shown_errors)}"
         )
         mark_false(binding, CLAIMS_VALID, "InvalidPermissionClaims", message, now)
@@ -341,8 +349,9 @@ def locks_of(export: KnownExport, binding: str) -> dict[str, ResourceLock]:
 def bound_status(export: KnownExport, now: str) -> Object:
     """The status of a binding without claims that is Bound."""
     binding: Object = {"status": {"apiExportClusterName": export.cluster}}
+    listed = BoundList(binding)
     for schema in export.schemas:
-        upsert(binding, schema, export.identity)
+        listed.upsert(schema, export.identity)
     for kind in (EXPORT_VALID, CLAIMS_APPLIED, CLAIMS_VALID):
         mark_true(binding, kind, now)
     bound(binding, now)

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
+from pykcp.aio.slices import in_slices
 from pykcp.apis.kcp_catalog import kind_id
 from pykcp.clients.interface import Change, Client, Lister, ShardFeed
 from pykcp.controllers.apis import binding as steps
@@ -27,6 +28,7 @@ from pykcp.machinery.object_keys import ObjectKey, ObjectRef
 from pykcp.machinery.resources import API_BINDINGS, GroupVersionResource
 from pykcp.machinery.status import NotFound, StatusError, go_quote
 from pykcp.registry.catalog.bound import BoundResources
+from pykcp.registry.catalog.offered import OfferedSchemas
 from pykcp.registry.clock import Timestamps
 from pykcp.registry.codec import decode
 from pykcp.types import Object
@@ -41,10 +43,10 @@ _UNSETTLED_FOR = 10.0
 
 
 class GoneBinding(NamedTuple):
-    """A binding that is no more, and what it had labelled."""
+    """A binding that is no more, as it was stored."""
 
     cluster: str
-    claims: tuple[ClaimKey, ...]
+    value: bytes
 
 
 class ClaimLabels:
@@ -71,17 +73,16 @@ class ClaimLabels:
     def _on_binding(self, change: Change) -> None:
         """The binding's controller reports changes, except the deletion of a binding."""
         if change.deleted and _APPLIED in change.value:
-            cluster = change.cluster
-            self.controller.add(GoneBinding(cluster, tuple(claims.applied(decode(change.value)))))
+            self.controller.add(GoneBinding(change.cluster, change.value))
 
     def relabel(self, key: ObjectKey) -> None:
         self.controller.add(key)
 
     async def reconcile(self, key: ObjectKey | GoneBinding) -> None:
         if isinstance(key, GoneBinding):
-            errors = []
-            for claim in key.claims:
-                errors += await self._relabel(key.cluster, claim)
+            errors, offered = [], self._objects.offered()
+            for claim in claims.applied(decode(key.value)):
+                errors += await self._relabel(key.cluster, claim, offered)
             if errors:
                 raise Requeue("; ".join(errors[:10]))
             return
@@ -94,11 +95,12 @@ class ClaimLabels:
         export = self._objects.export(key.cluster, *reference) if reference else None
         if export is None:
             return
-        state = claims.compare(export, binding)
+        state = await in_slices(claims.compare(export, binding), key.cluster)
         errors: list[str] = []
         failed: set[ClaimKey] = set()
+        offered = self._objects.offered()
         for claim in state.changes:
-            wrong = await self._relabel(key.cluster, claim, without=key.name)
+            wrong = await self._relabel(key.cluster, claim, offered, without=key.name)
             if wrong:
                 errors += wrong
                 failed.add(claim)
@@ -134,7 +136,9 @@ class ClaimLabels:
             key.cluster, API_BINDINGS, {**binding, "status": status}, "status"
         )
 
-    async def _relabel(self, cluster: str, claim: ClaimKey, without: str = "") -> list[str]:
+    async def _relabel(
+        self, cluster: str, claim: ClaimKey, offered: OfferedSchemas, without: str = ""
+    ) -> list[str]:
         """Write every object that a claim may cover; returns what went wrong.
 
         `without`: the binding that is just being looked at.
@@ -144,7 +148,7 @@ class ClaimLabels:
         self._latecomers.expect(cluster)
         kind = self._kind(cluster, claim)
         if kind is None:
-            return self._unknown(claim)
+            return await self._unknown(cluster, claim, offered)
         errors: list[str] = []
         async for page in self._objects.lister.metadata_of(kind.stored, cluster):
             wanted = [item for item in page if kind.stored != _BINDINGS or item.name != without]
@@ -167,12 +171,12 @@ class ClaimLabels:
                 return None
         return self._kinds.by_resource(cluster, group, resource)
 
-    def _unknown(self, claim: ClaimKey) -> list[str]:
+    async def _unknown(self, cluster: str, claim: ClaimKey, offered: OfferedSchemas) -> list[str]:
         """A resource without objects in this cluster is fine, an unknown resource is an error."""
-        if claim.identity and self._objects.schema_with_identity(
-            claim.identity, claim.group, claim.resource
-        ):
-            return []
+        if claim.identity:
+            found = await in_slices(self._objects.claimed_schema(claim, offered), cluster)
+            if found is not None:
+                return []
         group, resource = claim.group, claim.resource
         what = f"group={go_quote(group)}, resource={go_quote(resource)}"
         why = f"unable to find informer for {resource}.{group}"

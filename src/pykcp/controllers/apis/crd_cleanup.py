@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import NamedTuple
 
+from pykcp.aio.slices import Slices, in_slices
 from pykcp.apis.kcp_catalog import is_exported
 from pykcp.clients.interface import Change, Client, Feed
 from pykcp.controllers.apis.objects import ApiObjects
@@ -16,6 +18,7 @@ from pykcp.controllers.runtime.controller import Controller
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.machinery import meta
 from pykcp.machinery.kcp.bound_crd import CLUSTER, SCHEMA_CLUSTER, SCHEMA_NAME
+from pykcp.machinery.kcp.claims import key_of
 from pykcp.machinery.resources import API_BINDINGS, API_EXPORTS, CUSTOM_RESOURCE_DEFINITIONS
 from pykcp.registry.codec import decode
 from pykcp.registry.indexes.apis import bindings_claiming, bindings_to_schema
@@ -25,6 +28,13 @@ NAME = "kcp-crdcleanup"
 KEEP_FOR = 30 * 60.0
 """Seconds that a definition is kept at least."""
 _CLAIMS = b'"identityHash":"'
+
+
+class LeftBinding(NamedTuple):
+    """A binding that is no more, as it was stored."""
+
+    cluster: str
+    value: bytes
 
 
 class CRDCleanup:
@@ -38,7 +48,9 @@ class CRDCleanup:
     ) -> None:
         self._objects, self._client, self._clock = objects, client, clock
         self._keep_for = keep_for
-        self.controller: Controller[str] = Controller(NAME, self.reconcile, metrics=metrics)
+        self.controller: Controller[str | LeftBinding] = Controller(
+            NAME, self.reconcile, metrics=metrics
+        )
 
     def follow(self, feed: Feed) -> None:
         feed.on(API_BINDINGS, self._on_binding)
@@ -46,23 +58,25 @@ class CRDCleanup:
 
     def _on_binding(self, change: Change) -> None:
         """Handles deleted bindings; the binding's controller reports schemas that a binding gives up."""
-        if not change.deleted or _CLAIMS not in change.value:
-            return
-        binding = decode(change.value)
+        if change.deleted and _CLAIMS in change.value:
+            self.controller.add(LeftBinding(change.cluster, change.value))
+
+    async def _consider_all(self, gone: LeftBinding) -> None:
+        """Of a binding with thousands of resources and claims, too, nobody else shall notice."""
+        binding, slices = decode(gone.value), Slices(gone.cluster)
+        offered = self._objects.offered()
         for bound in (binding.get("status") or {}).get("boundResources") or ():
-            if is_exported(bound.get("group") or "", bound.get("resource") or ""):
-                continue  # kcp's own kinds stay
-            self.consider(bound["schema"]["UID"])
+            if not is_exported(bound.get("group") or "", bound.get("resource") or ""):
+                self.consider(bound["schema"]["UID"])  # kcp's own kinds stay
+            if slices.is_over():
+                await slices.next()
         for claim in (binding.get("spec") or {}).get("permissionClaims") or ():
             if claim.get("identityHash"):
-                self._consider_claimed(claim)
-
-    def _consider_claimed(self, claim: Object) -> None:
-        found = self._objects.schema_with_identity(
-            claim["identityHash"], claim.get("group") or "", claim["resource"]
-        )
-        if found is not None:
-            self.consider(meta.uid(found[0]))
+                found = await in_slices(
+                    self._objects.claimed_schema(key_of(claim), offered), gone.cluster
+                )
+                if found is not None:
+                    self.consider(meta.uid(found[0]))
 
     def consider(self, uid: str) -> None:
         """Called when a binding stops using the definition with this name."""
@@ -73,7 +87,10 @@ class CRDCleanup:
         for key in self._objects.lister.keys(CUSTOM_RESOURCE_DEFINITIONS, CLUSTER):
             self.consider(key.name)
 
-    async def reconcile(self, uid: str) -> float | None:
+    async def reconcile(self, uid: str | LeftBinding) -> float | None:
+        if isinstance(uid, LeftBinding):
+            await self._consider_all(uid)
+            return None
         crd = await self._client.get(CLUSTER, CUSTOM_RESOURCE_DEFINITIONS, uid)
         if crd is None or meta.is_deleting(crd) or self._is_used(uid, crd):
             return None

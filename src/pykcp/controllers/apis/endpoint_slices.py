@@ -8,6 +8,7 @@ from __future__ import annotations
 from pykcp.apis.kcp.logical_clusters import PATH_ANNOTATION
 from pykcp.clients.interface import Change, Client, Feed
 from pykcp.controllers.apis.objects import ApiObjects, export_reference
+from pykcp.controllers.apis.parts import with_reference
 from pykcp.controllers.runtime.controller import Controller
 from pykcp.controllers.runtime.fan_out import add_indexed, key_of
 from pykcp.controllers.runtime.metrics import ControllerMetrics
@@ -18,7 +19,6 @@ from pykcp.machinery.object_keys import ObjectKey
 from pykcp.machinery.resources import API_EXPORT_ENDPOINT_SLICES, API_EXPORTS, PARTITIONS
 from pykcp.machinery.status import NotFound, go_quote
 from pykcp.registry.clock import Timestamps
-from pykcp.registry.codec import decode
 from pykcp.registry.indexes.apis import slices_of, slices_with_partition
 from pykcp.types import Object
 
@@ -52,7 +52,7 @@ class EndpointSlices:
     def _on_export(self, change: Change) -> None:
         if not (change.created or change.deleted):
             return
-        path = meta.annotation(decode(change.value), PATH_ANNOTATION)
+        path = meta.annotation(with_reference(change.value), PATH_ANNOTATION)
         for where in {change.cluster, path} - {""}:
             self._add_all(slices_of(where, change.name))
 

@@ -17,6 +17,7 @@ from pykcp.caching import BoundedCache
 from pykcp.clients.interface import Change, Client, Feed
 from pykcp.controllers.apis.apiexport import service_url
 from pykcp.controllers.apis.objects import ApiObjects, ExportName, export_reference
+from pykcp.controllers.apis.parts import with_reference
 from pykcp.controllers.apis.published_slices import PublishedSlices
 from pykcp.controllers.runtime.controller import Controller
 from pykcp.controllers.runtime.fan_out import add_indexed, key_of
@@ -29,7 +30,6 @@ from pykcp.machinery.object_keys import ObjectKey
 from pykcp.machinery.resources import API_BINDINGS, API_EXPORT_ENDPOINT_SLICES
 from pykcp.machinery.status import NotFound
 from pykcp.machinery.terms import label_value
-from pykcp.registry.codec import decode
 from pykcp.registry.indexes.apis import bindings_of, slices_of
 from pykcp.registry.lookup import ObjectLookup
 from pykcp.registry.shards import KnownShards
@@ -105,7 +105,7 @@ class EndpointURLs:
             self._look_at_slices(change)
 
     def _look_at_slices(self, change: Change) -> None:
-        binding = decode(change.value)
+        binding = with_reference(change.value)
         path, name = export_reference(binding) or ("", "")
         lookup = self._objects.lookup
         cluster = lookup.cluster_of(path or meta.cluster(binding))

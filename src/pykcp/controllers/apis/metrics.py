@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable, Mapping
 
 from pykcp.apis.kcp_catalog import kind_id
 from pykcp.clients.interface import Change, Feed, Lister
+from pykcp.controllers.apis.parts import with_state
 from pykcp.machinery import meta
 from pykcp.machinery.conditions import conditions_of
 from pykcp.machinery.resources import GroupVersionResource
 from pykcp.observe.metrics import Histogram, LabelledGauge, LabelValues, Registry
-from pykcp.registry.codec import decode
 from pykcp.types import Object
 
 _MILLISECONDS = (100, 500, 1000, 2500, 5000, 10000, 30000, 60000, 120000, 300000)
@@ -55,7 +55,7 @@ class StateTally:
         for ref in self._lister.find(self._unsettled, self._kind):
             value = self._lister.value(ref)
             if value is not None:
-                self._add(decode(value), 1)
+                self._add(with_state(value), 1)
                 total -= 1
         self._add(self._settled, total)
 
@@ -63,7 +63,7 @@ class StateTally:
         if not self._is_counting:
             return  # the count at the start will have it
         if (change.created or change.deleted) and _STATUS in change.value:
-            self._add(decode(change.value), 1 if change.created else -1)
+            self._add(with_state(change.value), 1 if change.created else -1)
 
     def changed(self, before: Object, after: Object) -> None:
         """A controller wrote a status."""

@@ -6,7 +6,7 @@ only that is decoded.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -17,6 +17,7 @@ from pykcp.clients.interface import Lister
 from pykcp.controllers.apis.binding import BoundSchema, ResourceNames, Taken, held_by_crd, names_of
 from pykcp.machinery import meta
 from pykcp.machinery.kcp import bound_crd, hashes
+from pykcp.machinery.kcp.claims import ClaimKey
 from pykcp.machinery.kcp.resource_locks import lock_name
 from pykcp.machinery.object_keys import ObjectRef
 from pykcp.machinery.resources import (
@@ -26,8 +27,10 @@ from pykcp.machinery.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
     GroupVersionResource,
 )
+from pykcp.registry.catalog.offered import OfferedSchemas
 from pykcp.registry.indexes.apis import bindings_of, exports_with_schema
 from pykcp.registry.lookup import ObjectLookup
+from pykcp.steps import Steps
 from pykcp.types import Object
 
 _BINDINGS = kind_id(API_BINDINGS)
@@ -193,17 +196,24 @@ class ApiObjects:
         found = self.lookup.exports_of(identity)
         return sorted(found, key=lambda e: f"{meta.cluster(e)}/{meta.name(e)}")
 
-    def schema_with_identity(
-        self, identity: str, group: str, resource: str
-    ) -> tuple[Object, str] | None:
-        """The schema behind a resource of an identity, and its logical cluster."""
-        for export in self.exports_with_identity(identity):
-            for offered in (export.get("spec") or {}).get("resources") or ():
-                if (offered.get("group") or "", offered["name"]) == (group, resource):
-                    cluster = meta.cluster(export)
-                    schema = self.schema(cluster, offered["schema"])
-                    if schema is not None:
-                        return schema, cluster
+    def offered(self) -> OfferedSchemas:
+        """For a look at many claims."""
+
+        def exports_of(identity: str) -> Steps[Sequence[Object]]:
+            yield
+            return self.exports_with_identity(identity)
+
+        return OfferedSchemas(exports_of)
+
+    def claimed_schema(
+        self, claim: ClaimKey, offered: OfferedSchemas
+    ) -> Steps[tuple[Object, str] | None]:
+        """The schema behind a claimed resource, and its logical cluster."""
+        named = yield from offered.named(claim.identity, claim.group, claim.resource)
+        for cluster, name in named:
+            schema = self.schema(cluster, name)
+            if schema is not None:
+                return schema, cluster
         return None
 
     def _pages(self, index: str, kind: GroupVersionResource) -> Iterator[list[ObjectRef]]:

@@ -10,15 +10,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+import orjson
+
 from pykcp.machinery.kcp.hashes import (
     CLAIM_LABEL_PREFIX,
     REFLEXIVE_CLAIM_VALUE,
     claim_label_key,
     claim_label_value,
 )
-from pykcp.machinery.labels import MANY, LabelSelector, from_label_selector
+from pykcp.machinery.labels import (
+    MANY,
+    LabelSelector,
+    from_label_selector,
+    from_label_selector_in_steps,
+)
 from pykcp.machinery.remembered import Remembered
 from pykcp.machinery.untyped import text
+from pykcp.steps import Steps
 from pykcp.types import Object
 
 APIS_GROUP = "apis.kcp.io"
@@ -116,32 +124,45 @@ def applied(binding: Object) -> dict[ClaimKey, Object]:
     return {key_of(claim): claim for claim in status.get("appliedPermissionClaims") or ()}
 
 
-ByResource = Mapping[tuple[str, str], Sequence[tuple[ClaimKey, Object]]]
-"""Accepted claims by group and resource."""
+class Sides(NamedTuple):
+    """The claims that one side makes, of those that both must make."""
+
+    verbs: Mapping[GroupResource, Mapping[ClaimKey, frozenset[str]]]
+    selectors: Mapping[GroupResource, Object | None]
+    """Of the first claim for each resource."""
+
+    @property
+    def size(self) -> int:
+        """How many claims there are."""
+        return sum(map(len, self.verbs.values()))
 
 
-def by_resource(accepted: Mapping[ClaimKey, Object]) -> ByResource:
-    found: dict[tuple[str, str], list[tuple[ClaimKey, Object]]] = {}
-    for key, claim in accepted.items():
-        found.setdefault((key.group, key.resource), []).append((key, claim))
-    return found
+def sides(claims: Iterable[Object]) -> Steps[Sides]:
+    """The claims of an export, or those that a binding accepts."""
+    verbs: dict[GroupResource, dict[ClaimKey, frozenset[str]]] = {}
+    selectors: dict[GroupResource, Object | None] = {}
+    shared: dict[frozenset[str], frozenset[str]] = {}
+    for claim in claims:
+        key, named = key_of(claim), frozenset(claim.get("verbs") or ())
+        resource = key.group, key.resource
+        # Thousands of claims have the same verbs.
+        verbs.setdefault(resource, {})[key] = shared.setdefault(named, named)
+        selectors.setdefault(resource, claim.get("selector"))
+        yield
+    return Sides(verbs, selectors)
 
 
-_exported_by_resource = Remembered(lambda export: by_resource(exported(export)), 64)
-_accepted_by_resource = Remembered(lambda binding: by_resource(accepted(binding)), 1024)
-
-
-def allowed_verbs(binding: Object, export: Object, group: str, resource: str) -> frozenset[str]:
+def allowed_verbs(given: Sides, asked: Sides, group: str, resource: str) -> frozenset[str]:
     """Verbs that both sides name, for a resource with an accepted claim.
 
     The intersection is literal: `*` on one side only matches `*` on the other.
     """
     wanted = normalized(group, resource)
-    asked = dict(_exported_by_resource(export).get(wanted, ()))
+    theirs = asked.verbs.get(wanted) or {}
     found: set[str] = set()
-    for key, claim in _accepted_by_resource(binding).get(wanted, ()):
-        if key in asked:
-            found |= set(claim.get("verbs") or ()) & set(asked[key].get("verbs") or ())
+    for key, verbs in (given.verbs.get(wanted) or {}).items():
+        if key in theirs:
+            found |= verbs & theirs[key]
     return frozenset(found)
 
 
@@ -149,16 +170,9 @@ def is_allowed(verbs: Iterable[str], verb: str) -> bool:
     return any(one in (verb, ANY_VERB) for one in verbs)
 
 
-def accepted_claim(binding: Object, group: str, resource: str) -> Object | None:
-    """The first accepted claim for a resource."""
-    for _, claim in _accepted_by_resource(binding).get(normalized(group, resource), ()):
-        return claim
-    return None
-
-
-def claimed_identity(export: Object, group: str, resource: str) -> str:
+def claimed_identity(asked: Sides, group: str, resource: str) -> str:
     """The identity of a claimed resource; "" if it has none."""
-    for key, _ in _exported_by_resource(export).get(normalized(group, resource), ()):
+    for key in asked.verbs.get(normalized(group, resource)) or ():
         return key.identity
     return ""
 
@@ -190,13 +204,60 @@ def _plain_selector(selector: Object | None) -> Object:
 # Claim labels
 
 
+class Covering(NamedTuple):
+    """An accepted claim, ready to be asked which objects it covers."""
+
+    key: ClaimKey
+    selector: LabelSelector | None
+    """None: all of them."""
+
+
+CoveringBy = Mapping[GroupResource, Sequence[Covering]]
+"""By group and resource; of several claims that cover an object the first one counts."""
+
+
+def covering(claims: Sequence[Object]) -> Steps[CoveringBy]:
+    """The accepted claims of a binding.
+
+    Of several for one resource the last one in the binding gives the label. Those before a claim
+    on everything never do, nor do those before one with the same selector: they are left out.
+    """
+    found: dict[GroupResource, list[Covering]] = {}
+    known: dict[GroupResource, set[bytes]] = {}
+    for claim in reversed(claims):
+        yield
+        key = key_of(claim)
+        resource = key.group, key.resource
+        kept, seen = found.setdefault(resource, []), known.setdefault(resource, set())
+        if kept and kept[-1].selector is None:
+            continue
+        selector = claim.get("selector") or {}
+        text = orjson.dumps(selector, option=orjson.OPT_SORT_KEYS)
+        if text in seen:
+            continue
+        seen.add(text)
+        if selector.get("matchAll"):
+            kept.append(Covering(key, None))
+            continue
+        try:
+            parsed = yield from from_label_selector_in_steps(selector)
+        except ValueError:
+            continue  # an invalid selector selects nothing
+        kept.append(Covering(key, None if _selects_all(selector) else parsed))
+    return found
+
+
+def _selects_all(selector: Object) -> bool:
+    return not (selector.get("matchLabels") or selector.get("matchExpressions"))
+
+
 class BoundExport(NamedTuple):
     """One binding of a cluster, as far as labels depend on it."""
 
     cluster: str
     """The logical cluster of the export, by name."""
     name: str
-    accepted: ByResource
+    accepted: CoveringBy
 
 
 def label_of(export_cluster: str, export_name: str, key: ClaimKey) -> tuple[str, str]:
@@ -221,10 +282,16 @@ def has_claim_label(labels: Iterable[str]) -> bool:
     return False
 
 
+def count_for(exports: Iterable[BoundExport], group: str, resource: str) -> int:
+    """How many claims `labels_due` may have to look at."""
+    wanted = normalized(group, resource)
+    return sum(len(export.accepted.get(wanted, ())) for export in exports)
+
+
 def labels_due(
     exports: Iterable[BoundExport], group: str, resource: str, labels: Mapping[str, str] | None
-) -> dict[str, str]:
-    """The claim labels of an object with these labels. An invalid selector selects none.
+) -> Steps[dict[str, str]]:
+    """The claim labels of an object with these labels.
 
     Bindings themselves get one more: `reflexive_label`, unless their export's key is here.
     """
@@ -233,18 +300,13 @@ def labels_due(
     wanted = normalized(group, resource)
     due: dict[str, str] = {}
     for export in exports:
-        for key, claim in export.accepted.get(wanted, ()):
-            if _covers(claim, labels):
+        for key, selector in export.accepted.get(wanted, ()):
+            if selector is None or selector.matches(labels):
                 label, value = label_of(export.cluster, export.name, key)
                 due[label] = value
+                break
+            yield
     return due
-
-
-def _covers(claim: Object, labels: Mapping[str, str] | None) -> bool:
-    try:
-        return selects(claim.get("selector"), labels)
-    except ValueError:
-        return False
 
 
 # What the state of a binding's claims is
@@ -280,23 +342,29 @@ class ClaimsState(NamedTuple):
     mismatches: list[ClaimMismatch]
 
 
-def compare(export: Object, binding: Object) -> ClaimsState:
+def compare(export: Object, binding: Object) -> Steps[ClaimsState]:
     """What is to be done about a binding's claims."""
     asked, ours, done = exported(export), accepted(binding), applied(binding)
-    expected = asked.keys() & ours.keys()
-    changes = (expected - done.keys()) | (done.keys() - ours.keys())
-    changes |= {
-        key
-        for key in expected & done.keys()
-        if not same_selector(ours[key].get("selector"), done[key].get("selector"))
-    }
-    mismatches = [_mismatch(key, ours[key], asked[key]) for key in sorted(expected, key=str)]
-    return ClaimsState(
-        expected=sorted(expected, key=str),
-        unexpected=sorted(ours.keys() - expected, key=str),
-        changes=sorted(changes, key=str),
-        mismatches=[m for m in mismatches if m.verbs is not None or m.selector],
-    )
+    yield
+    expected = _in_order(asked.keys() & ours.keys())
+    yield
+    changes, mismatches = (asked.keys() & ours.keys()) - done.keys(), []
+    changes |= done.keys() - ours.keys()
+    for key in expected:
+        yield
+        own = ours[key].get("selector")
+        if key in done and not same_selector(own, done[key].get("selector")):
+            changes.add(key)
+        found = _mismatch(key, ours[key], asked[key])
+        if found.verbs is not None or found.selector:
+            mismatches.append(found)
+    unexpected = _in_order(ours.keys() - asked.keys())
+    yield
+    return ClaimsState(expected, unexpected, _in_order(changes), mismatches)
+
+
+def _in_order(keys: Iterable[ClaimKey]) -> list[ClaimKey]:
+    return sorted(keys, key=str)
 
 
 def _mismatch(key: ClaimKey, ours: Object, asked: Object) -> ClaimMismatch:

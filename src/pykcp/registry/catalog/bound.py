@@ -9,6 +9,9 @@ a binding. Nothing exists for a cluster that is not in use, and events drop what
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+
+import orjson
 
 from pykcp.apis.catalog import ResourceDefinition
 from pykcp.apis.kcp_catalog import BOUND_CRDS, is_exported
@@ -24,8 +27,9 @@ from pykcp.registry.catalog.bindings import (
 )
 from pykcp.registry.catalog.bound_definitions import CRDS, BoundDefinitions
 from pykcp.registry.catalog.bound_discovery import BoundDiscovery
-from pykcp.registry.catalog.custom import MakeCustom, ResourceVersions
+from pykcp.registry.catalog.custom import MakeCustom, ResourceVersions, stored_source
 from pykcp.registry.catalog.root_identities import RootIdentities
+from pykcp.registry.catalog.schema_text import SchemaText, schema_text
 from pykcp.registry.codec import decode
 from pykcp.registry.indexes.apis import exports_with_identity
 from pykcp.registry.keys import WILDCARD, kind_prefix, object_key, split_key
@@ -131,18 +135,27 @@ class BoundResources:
         """Whether this is one of kcp's own kinds, not a kind of the same name by a tenant."""
         return is_exported(group, plural) and identity in self._root_identities
 
+    def exports_of(self, identity: str) -> list[tuple[str, str]]:
+        """Cluster and name of this shard's exports with an identity."""
+        keys = self._store.lookup(exports_with_identity(identity))
+        parts = [split_key(key) for key in keys if key.startswith(_EXPORTS)]
+        return [(each.cluster, each.name) for each in parts]
+
+    def schema(self, cluster: str, name: str) -> SchemaText | None:
+        """A schema of this shard."""
+        key = object_key(_SCHEMAS, cluster, "", name)
+        return schema_text(stored_source(self._store, key)) if self._store.get(key) else None
+
     def of_schema(
-        self, schema: Object, identity: str, storage: Object | None = None
+        self, schema: SchemaText, identity: str, storage: Object | None = None
     ) -> Mapping[str, Resource]:
         """What a schema defines under an identity, by version, whether it is bound or not.
 
         `storage`: the `storage.virtual` of the export's resource, if it has one.
         """
-        spec = schema["spec"]
-        group, plural = spec.get("group") or "", spec["names"]["plural"]
+        group, plural = schema.group, schema.plural
         if self.is_kcp(group, plural, identity):
-            names = (v["name"] for v in spec["versions"] if v.get("served", True))
-            found = {name: self._find_system(group, name, plural) for name in names}
+            found = {name: self._find_system(group, name, plural) for name in schema.versions}
             return {name: resource for name, resource in found.items() if resource is not None}
         return self._defined.of_schema(schema, identity, storage)
 
@@ -170,21 +183,21 @@ class BoundResources:
             published = self._find_published(identity, group, plural)
         if published is None:
             return None
-        return self.of_schema(published[0], identity, published[1]).get(version)
+        schema = schema_text(partial(orjson.dumps, published[0]))
+        return self.of_schema(schema, identity, published[1]).get(version)
 
     def _exported(
         self, export_key: str, group: str, plural: str
-    ) -> tuple[Object, Object | None] | None:
+    ) -> tuple[SchemaText, Object | None] | None:
         """The schema of an exported resource, and its virtual storage if it has any."""
         entry = self._store.get(export_key)
         if entry is None:
             return None
         for resource in (decode(entry.value).get("spec") or {}).get("resources") or ():
             if (resource.get("group") or "", resource["name"]) == (group, plural):
-                cluster = split_key(export_key).cluster
-                found = self._store.get(object_key(_SCHEMAS, cluster, "", resource["schema"]))
+                found = self.schema(split_key(export_key).cluster, resource["schema"])
                 storage = (resource.get("storage") or {}).get("virtual")
-                return (decode(found.value), storage) if found is not None else None
+                return (found, storage) if found is not None else None
         return None
 
     def _definitions(self, cluster: str) -> Iterator[ResourceDefinition]:

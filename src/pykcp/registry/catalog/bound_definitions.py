@@ -7,7 +7,6 @@ by all clusters that bind it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 from pykcp.apis.catalog import ResourceDefinition
@@ -15,11 +14,7 @@ from pykcp.apis.kcp_catalog import BOUND_CRDS
 from pykcp.apis.loader import shared_type
 from pykcp.caching import BoundedCache
 from pykcp.machinery.resources import CUSTOM_RESOURCE_DEFINITIONS
-from pykcp.machinery.schema.crd import (
-    SchemaStore,
-    definition_from_resource_schema,
-    definition_from_text,
-)
+from pykcp.machinery.schema.crd import SchemaStore, definition_from_text
 from pykcp.machinery.schema.crd_text import read_crd
 from pykcp.machinery.status import ServiceUnavailable
 from pykcp.registry.catalog.bindings import BoundResource
@@ -29,6 +24,7 @@ from pykcp.registry.catalog.custom import (
     as_kubernetes,
     stored_source,
 )
+from pykcp.registry.catalog.schema_text import SchemaText, as_definition
 from pykcp.registry.catalog.virtual_storage import served_elsewhere, slice_kind
 from pykcp.registry.keys import kind_prefix, object_key
 from pykcp.registry.resource import Resource
@@ -65,30 +61,34 @@ class BoundDefinitions:
             definition, revision = self._define(bound)
             if storage is not None:
                 definition = served_elsewhere(definition, kind)
-            made = ResourceVersions(
-                definition.versions, lambda version: self._make(definition, version, revision)
-            )
+            made = self._versions(definition, revision)
             self._made.put(key, made)
         return made
 
     def of_schema(
-        self, schema: Object, identity: str, storage: Object | None = None
-    ) -> Mapping[str, Resource]:
+        self, schema: SchemaText, identity: str, storage: Object | None = None
+    ) -> ResourceVersions:
         """What a schema defines under an identity, by version, whether it is bound or not."""
-        uid = schema["metadata"]["uid"]
-        bound = BoundResource(uid, identity, "", "", "", is_terminating=False)
-        if self._store.get(object_key(CRDS, BOUND_CRDS, "", uid)) is not None:
+        bound = BoundResource(schema.uid, identity, "", "", "", is_terminating=False)
+        if self._store.get(object_key(CRDS, BOUND_CRDS, "", schema.uid)) is not None:
             return self.resources(bound, storage)
+
         # It is bound nowhere, so no object of it is stored yet.
-        definition = _completed(
-            definition_from_resource_schema(
-                schema, self._schemas, origin=BOUND_CRDS, identity=identity
-            ),
-            bound,
-        )
+        def read() -> bytes:
+            return as_definition(schema.read())
+
+        text = read_crd(read())
+        unbound = definition_from_text(text, self._schemas, read, origin=BOUND_CRDS)
+        definition = _completed(unbound, bound)
         if storage is not None:
             definition = served_elsewhere(definition, slice_kind(storage))
-        return {name: self._make(definition, name, 0) for name in definition.versions}
+        return self._versions(definition, 0)
+
+    def _versions(self, definition: ResourceDefinition, revision: int) -> ResourceVersions:
+        def make(version: str) -> Resource:
+            return self._make(definition, version, revision)
+
+        return ResourceVersions(definition.versions, make, definition)
 
     def _define(self, bound: BoundResource) -> tuple[ResourceDefinition, int]:
         entry = self._store.get(object_key(CRDS, BOUND_CRDS, "", bound.schema_uid))

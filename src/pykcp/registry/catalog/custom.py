@@ -51,8 +51,15 @@ MakeCustom = Callable[[ResourceDefinition, str, int], Resource]
 class ResourceVersions(Mapping[str, Resource]):
     """The versions of a custom resource, each made when it is first asked for."""
 
-    def __init__(self, names: Sequence[str], make: Callable[[str], Resource]) -> None:
+    def __init__(
+        self,
+        names: Sequence[str],
+        make: Callable[[str], Resource],
+        definition: ResourceDefinition | None = None,
+    ) -> None:
         self._names, self._make = dict.fromkeys(names), make
+        self.definition = definition
+        """Of all versions, for those who need no more than that; None: look at a version."""
         self._made: dict[str, Resource] = {}
 
     def __getitem__(self, version: str) -> Resource:

@@ -33,9 +33,9 @@ from pykcp.registry.lookup import CLUSTER_ANNOTATION, ObjectLookup
 from pykcp.server.call import Call
 from pykcp.server.filters.authorization import attributes_of
 from pykcp.steps import Steps
-from pykcp.types import Object
-from pykcp.virtual.apiexport.grants import Grants
-from pykcp.virtual.framework import DENIED, AccessUndecided
+from pykcp.virtual.apiexport.grants import ClaimGrant, ExportKey, Grants
+from pykcp.virtual.apiexport.surface import Surface
+from pykcp.virtual.framework import DENIED
 
 _READ = ("get", "list", "watch")
 _BINDING_PREFIX = "apis.kcp.io:binding:"
@@ -48,18 +48,19 @@ class ExportViewAccess:
         self._authorizer = authorizer
         self._grants = grants
 
-    def peek(self, call: Call, cluster: str, name: str) -> Decision | None:
+    def peek(self, call: Call, export: ExportKey, surface: Surface) -> Decision | None:
         """The decision about an ordinary request that is known to be allowed; None otherwise."""
         attributes = attributes_of(call)
-        export = self._lookup.get(API_EXPORTS, cluster, name)
-        if export is None or not attributes.is_resource:
+        if not attributes.is_resource:
             return None
-        if claims.claimed_identity(export, attributes.group, attributes.resource):
+        if claims.claimed_identity(surface.asked, attributes.group, attributes.resource):
             return None
+        cluster, name = export
         decision = self._authorizer.peek(cluster, _content_question(name, attributes))
         if decision is None or not decision.allowed or call.cluster == WILDCARD:
             return decision if decision is not None and decision.allowed else None
-        if not self._is_bound(call, export, attributes):
+        grant = self._grants.known(call.cluster, export)
+        if grant is None or not _is_bound(grant, surface, attributes):
             return None
         warranted = with_warrant(call.user, call.cluster)
         known = self._authorizer.peek(call.cluster, attributes._replace(user=warranted))
@@ -68,41 +69,22 @@ class ExportViewAccess:
         call.user = warranted
         return decision
 
-    async def decide(self, call: Call, cluster: str, name: str) -> Decision:
-        """Whether the user may ask this of the view of an export."""
+    async def decide(self, call: Call, export: ExportKey, surface: Surface) -> Decision:
+        """Whether a user who may use the view of an export may ask this of it."""
         attributes = attributes_of(call)
-        export = self._lookup.get(API_EXPORTS, cluster, name)
-        into_one = call.cluster != WILDCARD and attributes.is_resource
-        if into_one and export is not None and not self._is_bound(call, export, attributes):
-            return DENIED
-        decision = await self.content(cluster, name, attributes)
-        if not decision.allowed:
-            return decision
-        if export is None:
-            raise AccessUndecided(f'API export not found: apiexport.apis.kcp.io "{name}" not found')
-        return await self._ceiling(export, attributes)
-
-    def _is_bound(self, call: Call, export: Object, attributes: Attributes) -> bool:
-        metadata = export["metadata"]
-        home = metadata["annotations"][CLUSTER_ANNOTATION]
-        grant = self._grants.of(call.cluster, home, metadata["name"])
-        if grant is None:
-            return False
-        verb, group, resource = attributes.verb, attributes.group, attributes.resource
-        if (group, resource) in grant.bound or grant.allows(export, verb, group, resource):
-            return True
-        if verb not in _READ:
-            return False
-        is_binding = (group, resource) == (API_BINDINGS.group, API_BINDINGS.resource)
-        return is_binding or (grant.is_complete and _exports(export, group, resource))
+        if call.cluster != WILDCARD and attributes.is_resource:
+            grant = await self._grants.of(call.cluster, export)
+            if grant is None or not _is_bound(grant, surface, attributes):
+                return DENIED
+        return await self._ceiling(surface, attributes)
 
     async def content(self, cluster: str, name: str, attributes: Attributes) -> Decision:
         question = _content_question(name, attributes)
         decision = await self._authorizer.authorize(cluster, question)
         return decision if decision.allowed else DENIED
 
-    async def _ceiling(self, export: Object, attributes: Attributes) -> Decision:
-        identity = claims.claimed_identity(export, attributes.group, attributes.resource)
+    async def _ceiling(self, surface: Surface, attributes: Attributes) -> Decision:
+        identity = claims.claimed_identity(surface.asked, attributes.group, attributes.resource)
         if not identity:
             return ALLOW
         providers = self._lookup.exports_of(identity)
@@ -129,10 +111,16 @@ class ExportViewAccess:
             raise forbidden(attributes, decision.reason)
 
 
-def _exports(export: Object, group: str, resource: str) -> bool:
-    """A resource that was added a moment ago: consumers are bound to it soon, and have none yet."""
-    resources = (export.get("spec") or {}).get("resources") or ()
-    return any((r.get("group") or "", r.get("name")) == (group, resource) for r in resources)
+def _is_bound(grant: ClaimGrant, surface: Surface, attributes: Attributes) -> bool:
+    verb, group, resource = attributes.verb, attributes.group, attributes.resource
+    if (group, resource) in grant.bound or grant.allows(surface.asked, verb, group, resource):
+        return True
+    if verb not in _READ:
+        return False
+    if (group, resource) == (API_BINDINGS.group, API_BINDINGS.resource):
+        return True
+    # One that was added a moment ago: consumers are bound to it soon, and have none yet.
+    return grant.is_complete and (group, resource) in surface.named
 
 
 def _content_question(name: str, attributes: Attributes) -> Attributes:

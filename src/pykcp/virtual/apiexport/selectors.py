@@ -21,13 +21,13 @@ class ClaimSelectors:
         self._then = then
 
     async def mutate(self, request: AdmissionRequest) -> None:
-        selector = self._selector(request)
+        selector = await self._selector(request)
         if selector is not None and request.obj is not None:
             _add_labels(request, request.obj, selector.get("matchLabels") or {})
         await self._then.mutate(request)
 
     async def validate(self, request: AdmissionRequest) -> None:
-        selector = self._selector(request)
+        selector = await self._selector(request)
         if selector is not None:
             obj = request.obj if request.obj is not None else request.old
             assert obj is not None
@@ -41,9 +41,9 @@ class ClaimSelectors:
                 raise _refusal(request, "object does not match required labels")
         await self._then.validate(request)
 
-    def _selector(self, request: AdmissionRequest) -> Object | None:
+    async def _selector(self, request: AdmissionRequest) -> Object | None:
         resource = request.resource
-        grant = self._grants.of(request.context.cluster, *self._export)
+        grant = await self._grants.of(request.context.cluster, self._export)
         if grant is None:
             raise _refusal(
                 request,

@@ -6,22 +6,30 @@ objects that carry the claim's label; the bindings of the export, whatever was c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
-from pykcp.apis.catalog import definition_of
+import orjson
+
+from pykcp.apis.catalog import ResourceDefinition, definition_of
 from pykcp.caching import BoundedCache
+from pykcp.machinery import meta
 from pykcp.machinery.kcp import claims
 from pykcp.machinery.kcp.hashes import EXPORT_LABEL, REFLEXIVE_CLAIM_VALUE, export_label_value
-from pykcp.machinery.resources import API_BINDINGS, API_RESOURCE_SCHEMAS
+from pykcp.machinery.resources import API_BINDINGS, API_EXPORTS, API_RESOURCE_SCHEMAS
 from pykcp.machinery.terms import Condition, label_term
 from pykcp.registry.catalog.bound import BoundResources
+from pykcp.registry.catalog.custom import ResourceVersions
 from pykcp.registry.catalog.directory import Directory
-from pykcp.registry.lookup import CLUSTER_ANNOTATION, ObjectLookup
+from pykcp.registry.catalog.offered import OfferedSchemas
+from pykcp.registry.catalog.schema_text import SchemaText, schema_text
+from pykcp.registry.lookup import ObjectLookup
 from pykcp.registry.resource import Resource
 from pykcp.registry.verbs.admitting import Admission
 from pykcp.registry.watch.selection import Selection
+from pykcp.steps import Steps
 from pykcp.types import Object
 from pykcp.virtual.framework import restricted
 
@@ -62,12 +70,21 @@ class Offer:
         """A resource as the view shows it; made once, and so is the gate in front of its writes."""
         found = self._shown.get(base)
         if found is None:
-            kept = tuple(verb for verb in self.verbs if verb in base.definition.verbs)
-            subresources = _STATUS if "update" in self.verbs else {}
-            definition = restricted(base.definition, kept, subresources, origin)
+            definition = self._restricted(base.definition, origin)
             found = base.viewed(definition=definition, scope=self.scope, admission=admission(base))
             self._shown.put(base, found)
         return found
+
+    def definition(self, origin: str) -> ResourceDefinition:
+        """For discovery: versions of a kind have one definition, and none is compiled for it."""
+        made = self.resources.definition if isinstance(self.resources, ResourceVersions) else None
+        if made is None:
+            made = next(iter(self.resources.values())).definition
+        return self._restricted(made, origin)
+
+    def _restricted(self, definition: ResourceDefinition, origin: str) -> ResourceDefinition:
+        kept = tuple(verb for verb in self.verbs if verb in definition.verbs)
+        return restricted(definition, kept, _STATUS if "update" in self.verbs else {}, origin)
 
 
 _KEEP = 64
@@ -83,49 +100,80 @@ class ViewKinds(NamedTuple):
 
 
 class Surface:
-    """The resources of one export's view."""
+    """The resources of one export's view; `fill` must be run before it is used."""
 
     def __init__(self, export: Object, cluster: str, kinds: ViewKinds) -> None:
         self._export, self._cluster = export, cluster
-        self._lookup, self._directory, self._bound = kinds
+        self._kinds = kinds
+        self._directory, self._bound = kinds.directory, kinds.bound
         self.name: str = export["metadata"]["name"]
         self.identity: str = (export.get("status") or {}).get("identityHash") or ""
         self.schemas: set[tuple[str, str]] = set()
         """Cluster and name of every schema this depends on."""
         self.depends_on_exports = False
         self.offers: dict[GroupResource, Offer] = {}
+        self.named: set[GroupResource] = set()
+        """What the export says that it offers, whether or not its schema is there."""
+        self.asked = claims.Sides({}, {})
+        """Its claims."""
+
+    @property
+    def size(self) -> int:
+        """What it costs to keep it."""
+        return 1 + len(self.offers) + len(self.named) + len(self.schemas) + self.asked.size
+
+    def fill(self) -> Steps[None]:
+        """In steps: there may be tens of thousands of resources, claims and schemas."""
+        spec = self._export.get("spec") or {}
+        given = spec.get("permissionClaims") or ()
+        self.asked = yield from claims.sides(given)
+        yield from self._add_exported(spec.get("resources") or ())
         if self.identity:
-            self._add_exported()
-            self._add_claimed()
+            yield from self._add_claimed(given)
             self.offers.setdefault(_BINDINGS, self._bindings())
+        self._export = {}
 
-    def _add_exported(self) -> None:
-        for resource, schema in self._schemas_of(self._export, self._cluster):
-            storage = _virtual_storage(self._export, resource)
-            found = self._bound.of_schema(schema, self.identity, storage)
+    def _add_exported(self, entries: Sequence[Object]) -> Steps[None]:
+        storages: dict[GroupResource, Object | None] = {}
+        for entry in entries:
+            resource = entry.get("group") or "", entry["name"]
+            self.named.add(resource)
+            storages.setdefault(resource, (entry.get("storage") or {}).get("virtual"))
+        for entry in entries if self.identity else ():
+            yield
+            schema = self._schema(self._cluster, entry["schema"])
+            if schema is None:
+                continue
+            resource = schema.group, schema.plural
+            found = self._bound.of_schema(schema, self.identity, storages.get(resource))
             if found:
-                uid = schema["metadata"]["uid"]
-                self.offers[resource] = Offer(found, self.identity, schema=uid)
+                self.offers[resource] = Offer(found, self.identity, schema=schema.uid)
 
-    def _schemas_of(self, export: Object, cluster: str) -> Iterator[tuple[GroupResource, Object]]:
-        for entry in (export.get("spec") or {}).get("resources") or ():
-            self.schemas.add((cluster, entry["schema"]))
-            schema = self._lookup.get(API_RESOURCE_SCHEMAS, cluster, entry["schema"])
-            if schema is not None:
-                spec = schema["spec"]
-                yield (spec.get("group") or "", spec["names"]["plural"]), schema
+    def _schema(self, cluster: str, name: str) -> SchemaText | None:
+        """A schema on this shard or another one."""
+        self.schemas.add((cluster, name))
+        found = self._bound.schema(cluster, name)
+        if found is not None:
+            return found
+        replica = self._kinds.lookup.replica
+        far = replica.get(API_RESOURCE_SCHEMAS, cluster, name) if replica is not None else None
+        return schema_text(partial(orjson.dumps, far)) if far is not None else None
 
-    def _add_claimed(self) -> None:
-        for key in claims.exported(self._export):
+    def _add_claimed(self, given: Iterable[Object]) -> Steps[None]:
+        offered = OfferedSchemas(self._exports_of)
+        for key in dict.fromkeys(map(claims.key_of, given)):
+            yield
             for resource in _twins(key.group, key.resource):
                 if resource not in self.offers:
-                    offer = self._claimed(key, resource)
+                    offer = yield from self._claimed(key, resource, offered)
                     if offer is not None:
                         self.offers[resource] = offer
 
-    def _claimed(self, key: claims.ClaimKey, resource: GroupResource) -> Offer | None:
+    def _claimed(
+        self, key: claims.ClaimKey, resource: GroupResource, offered: OfferedSchemas
+    ) -> Steps[Offer | None]:
         if claims.needs_identity(*resource):
-            found, uid = self._of_identity(resource, key.identity)
+            found, uid = yield from self._of_identity(resource, key.identity, offered)
         else:
             found, uid = self._builtin(resource), ""
         if not found:
@@ -162,26 +210,30 @@ class Surface:
         group, plural = resource
         return {name: self._directory.builtin(group, name, plural) for name in versions}
 
-    def _of_identity(self, resource: GroupResource, identity: str) -> tuple[ByVersion, str]:
+    def _of_identity(
+        self, resource: GroupResource, identity: str, offered: OfferedSchemas
+    ) -> Steps[tuple[ByVersion, str]]:
         """A resource of another export, found by identity; the first one if there are several."""
         self.depends_on_exports = True
-        if not identity:
-            return {}, ""
-        for export in self._lookup.exports_of(identity):
-            cluster = export["metadata"]["annotations"][CLUSTER_ANNOTATION]
-            for found, schema in self._schemas_of(export, cluster):
-                if found == resource:
-                    return self._bound.of_schema(schema, identity), schema["metadata"]["uid"]
+        for cluster, name in (yield from offered.named(identity, *resource)):
+            schema = self._schema(cluster, name)
+            if schema is not None and (schema.group, schema.plural) == resource:
+                return self._bound.of_schema(schema, identity), schema.uid
         return {}, ""
 
-
-def _virtual_storage(export: Object, resource: GroupResource) -> Object | None:
-    """Where the objects of an exported resource are, if not with its consumers."""
-    for entry in (export.get("spec") or {}).get("resources") or ():
-        if (entry.get("group") or "", entry["name"]) == resource:
-            storage: Object | None = (entry.get("storage") or {}).get("virtual")
-            return storage
-    return None
+    def _exports_of(self, identity: str) -> Steps[Sequence[Object]]:
+        """By name and cluster, wherever they are."""
+        lookup, found = self._kinds.lookup, {}
+        for cluster, name in self._bound.exports_of(identity):
+            yield
+            export = lookup.get(API_EXPORTS, cluster, name)
+            if export is not None:
+                found[name, cluster] = export
+        replica = lookup.replica
+        for export in replica.exports_of(identity) if replica is not None else ():
+            yield
+            found.setdefault((meta.name(export), meta.cluster(export)), export)
+        return [found[key] for key in sorted(found)]
 
 
 def _twins(group: str, resource: str) -> tuple[GroupResource, ...]:

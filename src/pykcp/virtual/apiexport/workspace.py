@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from pykcp.aio.owner import spawn_detached
+from pykcp.aio.slices import in_slices
 from pykcp.auth.authz.chain import Authorizer
 from pykcp.cache.scopes import split
+from pykcp.caching import BoundedCache
 from pykcp.machinery.kcp.clusters import SYSTEM_BOUND_CRDS
 from pykcp.machinery.resources import (
     API_EXPORTS,
@@ -17,18 +21,18 @@ from pykcp.machinery.resources import (
 from pykcp.registry.keys import kind_prefix, split_key
 from pykcp.registry.stored import Event, StoreReader
 from pykcp.virtual.apiexport.access import ExportViewAccess
-from pykcp.virtual.apiexport.grants import BINDINGS, Grants
+from pykcp.virtual.apiexport.grants import BINDINGS, ExportKey, Grants
 from pykcp.virtual.apiexport.surface import Surface, ViewKinds
-from pykcp.virtual.apiexport.view import ExportView, Watches
+from pykcp.virtual.apiexport.view import ExportView
 from pykcp.virtual.framework import Visit, split_clusters, split_head
 
 _EXPORTS = kind_prefix(API_EXPORTS)
 _SCHEMAS = kind_prefix(API_RESOURCE_SCHEMAS)
 _BOUND = f"{kind_prefix(CUSTOM_RESOURCE_DEFINITIONS)}{SYSTEM_BOUND_CRDS}/"
 _KEEP = 512
-
-ExportKey = tuple[str, str]
-"""Cluster and name."""
+_KEEP_SIZE = 1 << 16
+"""Resources and claims of all views that nobody watches."""
+_LONGEST_PAUSE = 1.0
 
 
 class ApiExportWorkspace:
@@ -37,12 +41,18 @@ class ApiExportWorkspace:
 
     def __init__(self, store: StoreReader, kinds: ViewKinds, authorizer: Authorizer) -> None:
         self._kinds = kinds
-        self._grants = Grants(kinds.lookup)
+        self._grants = Grants(store)
         self._access = ExportViewAccess(kinds.lookup, authorizer, self._grants)
         self._views: OrderedDict[ExportKey, ExportView] = OrderedDict()
-        self._watches: dict[ExportKey, Watches] = {}
-        """Of exports whose watches must be looked at when they change."""
-        self._loop = asyncio.get_running_loop()
+        """Those that are ready."""
+        self._size = 0
+        """Of their surfaces."""
+        self._visited: BoundedCache[ExportKey, ExportView] = BoundedCache("visited-exports", _KEEP)
+        """Those that nobody has been allowed to see yet, so that they are made once."""
+        self._filling: set[ExportView] = set()
+        self._outdated: dict[ExportKey, list[ExportView]] = {}
+        """Views whose watches must be looked at."""
+        self._reviewing: dict[ExportKey, asyncio.Task[None]] = {}
         store.listen(self._follow, (BINDINGS, _EXPORTS, _SCHEMAS, _BOUND))
 
     def follow_cache(self, store: StoreReader, own_shard: str) -> None:
@@ -66,35 +76,44 @@ class ApiExportWorkspace:
 
     def view(self, key: ExportKey) -> ExportView:
         view = self._views.get(key)
-        if view is None:
-            view = self._make(key)
-            if view.surface is not None:
-                self._views[key] = view
-                self._shrink()
-        else:
+        if view is not None:
             self._views.move_to_end(key)
+            return view
+        view = self._visited.get(key)
+        if view is None or view.is_ready:
+            view = ExportView(*key, self._kinds, self._access, self._grants, self)
+            self._visited.put(key, view)
         return view
 
-    def _make(self, key: ExportKey) -> ExportView:
-        cluster, name = key
-        export = self._kinds.lookup.get(API_EXPORTS, cluster, name)
-        surface = Surface(export, cluster, self._kinds) if export is not None else None
-        return ExportView(
-            cluster,
-            name,
-            surface,
-            self._kinds.directory,
-            self._access,
-            self._grants,
-            self._watches.get(key) or {},
-        )
+    async def fill(self, view: ExportView) -> None:
+        """Find out what a view shows, and follow what that depends on."""
+        self._filling.add(view)
+        try:
+            await in_slices(view.fill(), view.key[0])
+        finally:
+            self._filling.discard(view)
+        if self._visited.get(view.key) is view:
+            self._visited.pop(view.key)
+        if view.surface is not None and not view.is_outdated:
+            self._keep(view, view.surface)
 
-    def _shrink(self) -> None:
-        if len(self._views) <= _KEEP:
-            return
-        idle = next((key for key, view in self._views.items() if not view.watches), None)
-        if idle is not None:
-            del self._views[idle]
+    def _keep(self, view: ExportView, surface: Surface) -> None:
+        self._drop(view.key)
+        self._views[view.key] = view
+        self._size += surface.size
+        while len(self._views) > _KEEP or self._size > _KEEP_SIZE:
+            idle = next(
+                (k for k, v in self._views.items() if not v.watches and v is not view), None
+            )
+            if idle is None:
+                return
+            self._drop(idle)
+
+    def _drop(self, key: ExportKey) -> ExportView | None:
+        view = self._views.pop(key, None)
+        if view is not None and view.surface is not None:
+            self._size -= view.surface.size
+        return view
 
     def _follow(self, events: Sequence[Event]) -> None:
         self._grants.follow(events)
@@ -110,31 +129,55 @@ class ApiExportWorkspace:
         forget((cluster, split_key(key).name))
 
     def forget_all(self) -> None:
-        for key in list(self._views):
-            self._forget(key)
+        self._forget(lambda _: True)
 
     def _forget_export(self, export: ExportKey) -> None:
-        for key, view in list(self._views.items()):
-            if key == export or (view.surface is not None and view.surface.depends_on_exports):
-                self._forget(key)
+        self._forget(
+            lambda view: (
+                view.key == export or (view.draft is not None and view.draft.depends_on_exports)
+            )
+        )
 
     def _forget_schema(self, schema: ExportKey) -> None:
-        for key, view in list(self._views.items()):
-            if view.surface is not None and schema in view.surface.schemas:
-                self._forget(key)
+        self._forget(lambda view: view.draft is not None and schema in view.draft.schemas)
 
-    def _forget(self, key: ExportKey) -> None:
-        view = self._views.pop(key)
-        if view.watches:
-            self._watches[key] = view.watches
+    def _forget(self, is_concerned: Callable[[ExportView], bool]) -> None:
+        for view in (*self._views.values(), *self._filling):
+            if is_concerned(view):
+                view.is_outdated = True
+                if self._views.get(view.key) is view:
+                    self._drop(view.key)
+                if view.watches:
+                    self._review(view)
+
+    def watched(self, view: ExportView) -> None:
+        """It may have changed, or have been dropped, since the request came."""
+        if self._views.get(view.key) is not view:
+            self._review(view)
+
+    def _review(self, view: ExportView) -> None:
+        self._outdated.setdefault(view.key, []).append(view)
+        if view.key not in self._reviewing:
             # The new view can be built after all listeners have received the event.
-            self._loop.call_soon(self._hand_over, key, view)
+            task = spawn_detached(self._hand_over(view.key), "watches of an export's view")
+            self._reviewing[view.key] = task
 
-    def _hand_over(self, key: ExportKey, old: ExportView) -> None:
-        """Watches of what is still the same go on in the new view; the others end."""
-        new = self.view(key)
-        self._watches.pop(key, None)
-        for stream, (group, plural) in list(old.watches.items()):
-            before, after = old.offer(group, plural), new.offer(group, plural)
-            if before is None or after is None or before.sign != after.sign:
-                stream.end()
+    async def _hand_over(self, key: ExportKey) -> None:
+        """Move watches to the view as it is now."""
+        try:
+            while key in self._outdated:
+                began = time.perf_counter()
+                new = self.view(key)
+                await new.prepare()
+                for old in self._outdated.pop(key):
+                    if old is not new:
+                        old.hand_over(new)
+                if new.watches and new.is_outdated:
+                    self._outdated.setdefault(key, []).append(new)
+                # Whoever changes an export in a loop does not keep the process busy with it.
+                spent = time.perf_counter() - began
+                await asyncio.sleep(min(_LONGEST_PAUSE, 3 * spent) if key in self._outdated else 0)
+        finally:
+            del self._reviewing[key]
+            for old in self._outdated.pop(key, ()):  # there was an error: clients list again
+                old.end_watches()

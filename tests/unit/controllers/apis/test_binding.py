@@ -13,6 +13,7 @@ from pykcp.controllers.apis.binding import (
 from pykcp.machinery.conditions import find
 from pykcp.machinery.kcp import claims
 from pykcp.machinery.kcp.resource_locks import ResourceLock
+from pykcp.steps import at_once
 from pykcp.types import Object
 
 NOW = "2026-01-01T00:00:00Z"
@@ -110,12 +111,12 @@ def test_once_bound_it_stays_so() -> None:
 
 def test_a_new_schema_takes_the_place_of_the_old_one() -> None:
     binding = _begun()
-    assert steps.upsert(binding, _schema(), "id") == ""
+    assert steps.BoundList(binding).upsert(_schema(), "id") == ""
     other = _schema("u9", names=WIDGETS._replace(plural="gadgets"), stored_versions=())
-    assert steps.upsert(binding, other, "id") == ""
+    assert steps.BoundList(binding).upsert(other, "id") == ""
     newer = _schema("u2", name="v2.widgets.g.io", stored_versions=("v2",))
-    assert steps.upsert(binding, newer, "id") == "u1"
-    assert steps.upsert(binding, newer, "id") == ""
+    assert steps.BoundList(binding).upsert(newer, "id") == "u1"
+    assert steps.BoundList(binding).upsert(newer, "id") == ""
     assert binding["status"]["boundResources"] == [
         {
             "group": "g.io",
@@ -192,7 +193,7 @@ def test_claims() -> None:
             ]
         },
     }
-    state = claims.compare(export, binding)
+    state = at_once(claims.compare(export, binding))
     steps.judge_claims(binding, state, NOW)
     assert _condition(binding, "PermissionClaimsValid") == (
         "False",

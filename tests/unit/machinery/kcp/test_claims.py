@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from pykcp.machinery.kcp import claims
-from pykcp.machinery.kcp.claims import BoundExport, ClaimKey
+from pykcp.machinery.kcp.claims import BoundExport, ClaimKey, Sides
 from pykcp.machinery.kcp.hashes import claim_label_key, claim_label_value
+from pykcp.steps import at_once
 from pykcp.types import Object
 
 ALL: Object = {"matchAll": True}
@@ -28,6 +29,10 @@ def binding(*given: Object, applied: tuple[Object, ...] = ()) -> Object:
         "spec": {"permissionClaims": spec},
         "status": {"appliedPermissionClaims": list(applied)},
     }
+
+
+def sides(*given: Object) -> Sides:
+    return at_once(claims.sides(given))
 
 
 @pytest.mark.parametrize(
@@ -60,33 +65,32 @@ def test_which_claims_need_an_identity(group: str, resource: str, needed: bool) 
 def test_verbs_are_those_both_sides_name(
     ours: list[str], theirs: list[str], verb: str, allowed: bool
 ) -> None:
-    verbs = claims.allowed_verbs(
-        binding(claim("configmaps", verbs=ours)),
-        export(claim("configmaps", verbs=theirs)),
-        "",
-        "configmaps",
-    )
+    given = sides(claim("configmaps", verbs=ours))
+    verbs = claims.allowed_verbs(given, sides(claim("configmaps", verbs=theirs)), "", "configmaps")
     assert claims.is_allowed(verbs, verb) is allowed
 
 
 def test_a_rejected_claim_allows_nothing() -> None:
-    refused = binding(claim("secrets", state="Rejected"))
-    assert claims.accepted(refused) == {}
-    assert not claims.allowed_verbs(refused, export(claim("secrets")), "", "secrets")
+    assert claims.accepted(binding(claim("secrets", state="Rejected"))) == {}
+    assert not claims.allowed_verbs(sides(), sides(claim("secrets")), "", "secrets")
 
 
 def test_events_of_both_groups_are_one() -> None:
-    verbs = claims.allowed_verbs(
-        binding(claim("events")), export(claim("events")), "events.k8s.io", "events"
-    )
-    assert verbs == {"*"}
-    due = claims.labels_due([_bound(claim("events"))], "events.k8s.io", "events", {})
+    both = sides(claim("events"))
+    assert claims.allowed_verbs(both, both, "events.k8s.io", "events") == {"*"}
+    due = labels_due([_bound(claim("events"))], "events.k8s.io", "events", {})
     assert list(due.values()) == [claim_label_value("", "events")]
 
 
 def _bound(*given: Object) -> BoundExport:
-    accepted = claims.by_resource(claims.accepted(binding(*given)))
-    return BoundExport("abcd1234", "my-export", accepted)
+    accepted = [{"selector": ALL, **one} for one in given]
+    return BoundExport("abcd1234", "my-export", at_once(claims.covering(accepted)))
+
+
+def labels_due(
+    exports: list[BoundExport], group: str, resource: str, labels: dict[str, str] | None
+) -> dict[str, str]:
+    return at_once(claims.labels_due(exports, group, resource, labels))
 
 
 @pytest.mark.parametrize(
@@ -105,16 +109,14 @@ def _bound(*given: Object) -> BoundExport:
 def test_labels_follow_the_selector(
     selector: Object, labels: dict[str, str] | None, covered: bool
 ) -> None:
-    due = claims.labels_due(
-        [_bound(claim("configmaps", selector=selector))], "", "configmaps", labels
-    )
+    due = labels_due([_bound(claim("configmaps", selector=selector))], "", "configmaps", labels)
     key, value = claim_label_key("abcd1234", "my-export"), claim_label_value("", "configmaps")
     assert due == ({key: value} if covered else {})
 
 
 def test_what_is_not_kept_is_not_labelled() -> None:
     exports = [_bound(claim("tokenreviews", "authentication.k8s.io"))]
-    assert claims.labels_due(exports, "authentication.k8s.io", "tokenreviews", {}) == {}
+    assert labels_due(exports, "authentication.k8s.io", "tokenreviews", {}) == {}
 
 
 def test_compare_names_what_changes() -> None:
@@ -130,7 +132,7 @@ def test_compare_names_what_changes() -> None:
             claim("namespaces", selector=ALL),
         ),
     )
-    state = claims.compare(asked, given)
+    state = at_once(claims.compare(asked, given))
     assert state.expected == [CONFIG_MAPS, ClaimKey("secrets", "", "")]
     assert state.unexpected == [ClaimKey("apps", "x", "hash")]
     assert state.changes == [CONFIG_MAPS, ClaimKey("namespaces", "", "")]
@@ -145,7 +147,7 @@ def test_mismatches_say_what_differs() -> None:
         claim("configmaps", verbs=["get", "list"], selector={"matchLabels": {"a": "b"}}),
         claim("secrets"),
     )
-    assert [str(m) for m in claims.compare(asked, given).mismatches] == [
+    assert [str(m) for m in at_once(claims.compare(asked, given)).mismatches] == [
         "configmaps. (verbs: accepted [get list], exported [get]; selector differs from defaultSelector)"
     ]
 
@@ -156,12 +158,26 @@ def test_a_large_selector_is_parsed_once() -> None:
     selector = {"matchExpressions": [{"key": "a", "operator": "In", "values": values}]}
     exports = [_bound(claim("configmaps", selector=selector))]
     for value in values[:2_000]:
-        assert claims.labels_due(exports, "", "configmaps", {"a": value})
-        assert not claims.labels_due(exports, "", "configmaps", {"a": "other"})
+        assert labels_due(exports, "", "configmaps", {"a": value})
+        assert not labels_due(exports, "", "configmaps", {"a": "other"})
 
 
 def test_claims_of_other_resources_are_not_looked_at() -> None:
     exports = [_bound(*(claim(f"r{number}") for number in range(10_000)))] * 10
     for _ in range(2_000):
-        assert not claims.labels_due(exports, "", "configmaps", {})
-    assert claims.labels_due(exports, "", "r9999", {})
+        assert not labels_due(exports, "", "configmaps", {})
+    assert labels_due(exports, "", "r9999", {})
+
+
+def test_the_last_claim_gives_the_label() -> None:
+    """Of those that cover an object; those that never do are not kept."""
+    by_label: Object = {"matchLabels": {"a": "b"}}
+    bound = _bound(
+        *(claim("configmaps", identity=f"i{number}") for number in range(10)),
+        claim("configmaps", identity="some", selector=by_label),
+        claim("configmaps", identity="others", selector=by_label),
+    )
+    assert [c.key.identity for c in bound.accepted["", "configmaps"]] == ["others", "i9"]
+    for labels, identity in (({"a": "b"}, "others"), ({}, "i9")):
+        due = labels_due([bound], "", "configmaps", labels)
+        assert list(due.values()) == [claim_label_value("", "configmaps", identity)]

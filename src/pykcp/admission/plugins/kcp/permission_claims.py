@@ -64,10 +64,9 @@ class PermissionClaims:
 
     async def _due(self, request: AdmissionRequest) -> dict[str, str]:
         resource = request.resource
-        await self._accepted.read(request.context.cluster)
         is_binding = (resource.group, resource.plural) == _BINDINGS
         obj = request.obj if is_binding else {"metadata": request.metadata}
         assert obj is not None
-        return self._accepted.labels_due(
+        return await self._accepted.labels_due(
             self._lookup, request.context.cluster, resource.group, resource.plural, obj
         )
