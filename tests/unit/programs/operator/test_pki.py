@@ -28,8 +28,11 @@ from pykcp.auth.authn.interface import CredentialRejected
 from pykcp.auth.authn.x509 import CertificateVerifier
 from pykcp.programs.operator.configuration.stage import Configuration
 from pykcp.programs.operator.pki.engine import RENEW
+from pykcp.programs.operator.pki.issue import issue
+from pykcp.programs.operator.pki.requests import CertificateRequest
 from pykcp.programs.operator.platform import HostPlatform, KubernetesPlatform
 from pykcp.programs.operator.records import ConfigRecord, Records
+from pykcp.types import Object
 
 DAY = 86400.0
 KUBERNETES = KubernetesPlatform()
@@ -337,3 +340,54 @@ def test_a_given_authority_may_have_any_name() -> None:
 def test_keys_are_elliptic_unless_asked_otherwise() -> None:
     out = configured(*ALL)
     assert isinstance(_leaf(out, "root-server").public_key(), ec.EllipticCurvePublicKey)
+
+
+def _short_clients() -> tuple[Object, ...]:
+    """An authority of 90 days, and a user whose certificate is to last a year."""
+    templates = {"client-ca": {"spec": {"duration": "2160h"}}}
+    return root_shard(certificateTemplates=templates), front_proxy(), kubeconfig()
+
+
+@pytest.mark.parametrize("days", [0, 1, 29, 59])
+def test_a_certificate_that_ends_with_its_authority_is_kept(days: int) -> None:
+    first = configured(*_short_clients(), platform=KUBERNETES)
+    ends = _leaf(first, "kubeconfig-cert-admin").not_valid_after_utc
+    assert ends == _leaf(first, "root-client-ca").not_valid_after_utc
+    now = NOW + days * DAY
+    second = again(first, *_short_clients(), now=now, platform=KUBERNETES)
+    assert second.records.changed == {}
+    assert second.next_time > now
+    (issued,) = second.made["Kubeconfig", "admin"].certificates
+    assert ends.timestamp() - 34 * DAY < issued.renewal < ends.timestamp() - 7 * DAY
+
+
+def test_a_certificate_that_ended_with_its_authority_is_issued_by_the_next_one() -> None:
+    out = configured(*_short_clients(), platform=KUBERNETES)
+    first = _leaf(out, "kubeconfig-cert-admin")
+    now, passes = NOW + 61 * DAY, 0
+    while out.next_time < NOW + 90 * DAY or passes == 0:
+        out = again(out, *_short_clients(), now=now, platform=KUBERNETES)
+        now, passes = max(out.next_time, now + 1), passes + 1
+        assert passes < 100  # not once a second until the end
+        if _leaf(out, "kubeconfig-cert-admin") != first:
+            break
+    second = _leaf(out, "kubeconfig-cert-admin")
+    assert second.not_valid_after_utc > first.not_valid_after_utc
+    second.verify_directly_issued_by(_leaf(out, "root-client-ca"))
+
+
+@pytest.mark.parametrize("days", [0, 300, 364])
+def test_certificates_of_a_given_authority_that_ends_soon_are_not_issued_in_a_loop(
+    days: int,
+) -> None:
+    """Nothing would last longer than the authority, whatever is issued."""
+    company = issue(CertificateRequest("company", is_authority=True, duration=365 * DAY), None, NOW)
+    given = ConfigRecord(
+        "company",
+        {"tls.crt": company.certificate, "tls.key": company.key, "ca.crt": company.authority},
+    )
+    objects = (root_shard(certificates={"caSecretRef": {"name": "company"}}), front_proxy())
+    first = configured(*objects, records=Records([given]), platform=KUBERNETES)
+    assert first.problems == {}
+    second = again(first, *objects, now=NOW + days * DAY, platform=KUBERNETES)
+    assert second.records.changed == {}

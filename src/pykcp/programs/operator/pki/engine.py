@@ -149,7 +149,7 @@ class CertificateEngine:
             held = self._store(request, owner, signer, None)
         elif held.annotations.get(PHASE) == TRUST:
             held = self._await_trust(request, held, signer)
-        elif not held.annotations.get(PHASE) and self._must_rotate(held, request):
+        elif not held.annotations.get(PHASE) and self._must_rotate(held, request, signer):
             held = self._begin_rotation(request, held, signer)
         elif signer is not None and held.annotations.get(ISSUED_BY) != _print_of(signer):
             # The authority above was replaced: the same key is signed anew, so that everything
@@ -161,10 +161,23 @@ class CertificateEngine:
             held = self._touch(request, owner, held)
         return self._issued(request, held)
 
-    def _must_rotate(self, held: ConfigRecord, request: CertificateRequest) -> bool:
+    def _must_rotate(
+        self, held: ConfigRecord, request: CertificateRequest, signer: SigningAuthority | None
+    ) -> bool:
         if held.annotations.get(RENEW) or held.annotations.get(REQUEST) != _request_hash(request):
             return True
-        return self.now >= _end(held) - request.renewal_margin
+        return self._is_old(held, request, signer)
+
+    def _is_old(
+        self, held: ConfigRecord, request: CertificateRequest, signer: SigningAuthority | None
+    ) -> bool:
+        """Whether it is time for a new one, and a new one would last longer.
+
+        One that ends with its authority is replaced together with that.
+        """
+        if self.now < self._renewal(held, request):
+            return False
+        return signing.end_of(request, signer, self.now).timestamp() > _end(held)
 
     def _begin_rotation(
         self, request: CertificateRequest, held: ConfigRecord, signer: SigningAuthority | None
@@ -302,11 +315,13 @@ class CertificateEngine:
         notes = held.annotations
         if notes.get(RENEW) or notes.get(REQUEST) != _request_hash(request):
             return True
-        return notes.get(ISSUED_BY) != _print_of(signer) or self.now >= self._renewal(held, request)
+        return notes.get(ISSUED_BY) != _print_of(signer) or self._is_old(held, request, signer)
 
     def _renewal(self, held: ConfigRecord, request: CertificateRequest) -> float:
-        jitter = 0.0 if request.is_authority else _jitter(request)
-        return _end(held) - request.renewal_margin - jitter
+        leaf = load_certificates(held.data[CERTIFICATE], held.name)[0]
+        margin = request.margin_of(signing.lifetime(leaf))
+        jitter = 0.0 if request.is_authority else _share(request.name) * margin / 10
+        return leaf.not_valid_after_utc.timestamp() - margin - jitter
 
     def _store(
         self,
@@ -381,10 +396,9 @@ class CertificateEngine:
         self.next_time = min(self.next_time, moment)
 
 
-def _jitter(request: CertificateRequest) -> float:
-    """Certificates that were issued together are renewed one after the other."""
-    share = int(hashlib.sha256(request.name.encode()).hexdigest()[:8], 16) / 0xFFFFFFFF
-    return share * request.renewal_margin / 10
+def _share(name: str) -> float:
+    """From 0 to 1: certificates that were issued together are renewed one after the other."""
+    return int(hashlib.sha256(name.encode()).hexdigest()[:8], 16) / 0xFFFFFFFF
 
 
 def _data(made: SignedPair) -> dict[str, bytes]:

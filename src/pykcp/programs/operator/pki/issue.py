@@ -57,9 +57,7 @@ def issue(
     issuer = signer.leaf() if signer is not None else None
     subject = _subject(request)
     start = datetime.fromtimestamp(int(now), UTC)
-    end = start + timedelta(seconds=request.duration)
-    if issuer is not None:
-        end = min(end, issuer.not_valid_after_utc)
+    end = end_of(request, signer, now)
     builder = (
         x509.CertificateBuilder()
         .subject_name(subject)
@@ -78,6 +76,17 @@ def issue(
         return SignedPair(made, written, made)
     above = b"".join(certificate_pem(one) for one in _without_roots(signer.certificate))
     return SignedPair(made + above, written, signer.authority or _highest(signer.certificate))
+
+
+def end_of(request: CertificateRequest, signer: SigningAuthority | None, now: float) -> datetime:
+    """When a certificate that is issued now ends: not after the authority."""
+    end = datetime.fromtimestamp(int(now), UTC) + timedelta(seconds=request.duration)
+    return end if signer is None else min(end, signer.leaf().not_valid_after_utc)
+
+
+def lifetime(certificate: x509.Certificate) -> float:
+    """For how many seconds a certificate that was made here was issued."""
+    return (certificate.not_valid_after_utc - certificate.not_valid_before_utc - _BACKDATE).total_seconds()  # fmt: skip
 
 
 def _without_roots(chain: bytes) -> list[x509.Certificate]:

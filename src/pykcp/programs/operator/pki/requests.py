@@ -68,7 +68,11 @@ class CertificateRequest:
     @property
     def renewal_margin(self) -> float:
         """How long before its end a certificate is renewed: at most a third of its life."""
-        return min(self.renew_before, self.duration / 3)
+        return self.margin_of(self.duration)
+
+    def margin_of(self, lifetime: float) -> float:
+        """The same for one that lasts so long: an authority that ends earlier cuts it off."""
+        return min(self.renew_before, self.duration / 3, lifetime / 3)
 
 
 _UNITS = {
