@@ -82,6 +82,10 @@ def _owner_of(metadata: Object) -> WorkloadOwner | None:
     return None
 
 
+class RecordTaken(Exception):
+    """A record belongs to another object, which exists; the message names both."""
+
+
 class Records:
     """All Secrets and ConfigMaps of one namespace, and what was changed of them."""
 
@@ -91,6 +95,8 @@ class Records:
         """What has to be written, by kind and name."""
         self.wanted: set[tuple[str, str]] = set()
         """What the objects of the installation need; what the operator made besides is old."""
+        self.owners: frozenset[tuple[str, str]] = frozenset()
+        """Kinds and names of the objects that keep what they have."""
 
     def secret(self, name: str) -> ConfigRecord | None:
         return self._all.get((SECRET, name))
@@ -102,10 +108,18 @@ class Records:
         return self._all.get((kind, name))
 
     def put(self, record: ConfigRecord) -> ConfigRecord:
-        """Set it, unless it is that already. Labels and annotations of others stay."""
+        """Set it, unless it is that already. Labels and annotations of others stay.
+
+        Raises RecordTaken.
+        """
         key = (record.kind, record.name)
-        self.wanted.add(key)
         old = self._all.get(key)
+        if old is not None and self._is_taken(old, record):
+            assert old.owner is not None
+            raise RecordTaken(
+                f'{old.kind} "{old.name}" belongs to {old.owner.kind} "{old.owner.name}"'
+            )
+        self.wanted.add(key)
         if old is not None:
             record = replace(
                 record,
@@ -115,6 +129,12 @@ class Records:
         if record != old:
             self._all[key] = self.changed[key] = record
         return record
+
+    def _is_taken(self, old: ConfigRecord, new: ConfigRecord) -> bool:
+        if old.owner is None or new.owner is None:
+            return False
+        holder = (old.owner.kind, old.owner.name)
+        return holder != (new.owner.kind, new.owner.name) and holder in self.owners
 
     def __iter__(self) -> Iterator[ConfigRecord]:
         return iter(self._all.values())

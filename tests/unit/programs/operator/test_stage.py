@@ -165,11 +165,6 @@ def test_what_is_missing_is_named(objects: list[Object], missing: str) -> None:
     assert out.workloads == []
 
 
-def test_a_shard_cannot_be_called_root() -> None:
-    out = configured(root_shard(), shard("root"))
-    assert "cannot be called" in str(out.problems["Shard", "root"])
-
-
 def test_an_object_that_is_wrong_does_not_hold_up_the_others() -> None:
     out = configured(root_shard(), shard("beta", cache={"ref": {"name": "absent"}}), shard("alpha"))
     assert list(out.problems) == [("Shard", "beta")]

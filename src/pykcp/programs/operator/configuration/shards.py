@@ -48,9 +48,6 @@ def root_shard_workload(world: World, root: Object) -> CompiledWorkload:
 
 
 def shard_workload(world: World, shard: Object, root: Object) -> CompiledWorkload:
-    if name_of(shard) == "root":
-        why = 'a Shard cannot be called "root": a shard of this name is a root shard'
-        raise NotConfigurable(AVAILABLE, "InvalidName", why)
     return _ShardWorkload(world, shard, root, compiled.SHARD).make()
 
 

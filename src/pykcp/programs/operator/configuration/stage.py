@@ -13,6 +13,7 @@ from pykcp.programs.operator import compiled
 from pykcp.programs.operator.compiled import START_ORDER, CompiledWorkload
 from pykcp.programs.operator.configuration import certificates, trust
 from pykcp.programs.operator.configuration.caches import cache_workload, put_cache_trust
+from pykcp.programs.operator.configuration.conflicts import ObjectId
 from pykcp.programs.operator.configuration.kubeconfigs import configure_kubeconfig
 from pykcp.programs.operator.configuration.proxies import (
     front_proxy_workload,
@@ -48,11 +49,8 @@ from pykcp.programs.operator.pki.engine import (
 from pykcp.programs.operator.pki.issuance import Issuance, NotIssuedYet
 from pykcp.programs.operator.pki.requests import LEAF_SECONDS, duration_seconds
 from pykcp.programs.operator.platform import Platform
-from pykcp.programs.operator.records import ConfigRecord, Records
+from pykcp.programs.operator.records import ConfigRecord, Records, RecordTaken
 from pykcp.types import Object
-
-ObjectId = tuple[str, str]
-"""Kind and name."""
 
 
 @dataclass
@@ -125,8 +123,11 @@ class _Stage:
     def __init__(self, world: World, out: Configuration) -> None:
         self._world, self.out = world, out
         self._issued: dict[ObjectId, list[IssuedCertificate]] = {}
+        self._runs: dict[str, ObjectId] = {}
+        """Which object each workload belongs to."""
 
     def run(self) -> None:
+        self.out.problems.update(self._world.refused)
         self._certify()
         for kind, make in (
             ("CacheServer", self._cache),
@@ -150,6 +151,8 @@ class _Stage:
             step()
         except NotConfigurable as error:
             self.out.problems[key] = error
+        except RecordTaken as error:
+            self.out.problems[key] = NotConfigurable(AVAILABLE, "NameConflict", str(error))
         except IssuerMissing as error:
             self.out.problems[key] = NotConfigurable(AVAILABLE, "IssuerMissing", str(error))
         except NotIssuedYet as error:
@@ -157,6 +160,11 @@ class _Stage:
 
     def _finish(self, obj: Object, made: ConfiguredObject) -> None:
         key = (obj["kind"], name_of(obj))
+        for workload in made.workloads:
+            kind, name = self._runs.setdefault(workload.name, key)
+            if (kind, name) != key:
+                why = f'the workload "{workload.name}" belongs to {kind} "{name}"'
+                raise NotConfigurable(AVAILABLE, "NameConflict", why)
         issued = (*self._issued.get(key, ()), *made.certificates)
         self.out.made[key] = ConfiguredObject(made.workloads, issued, made.addresses)
 

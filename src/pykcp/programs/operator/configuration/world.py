@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
 from pykcp.programs.operator.compiled import CompiledWorkload, WorkloadOwner
+from pykcp.programs.operator.configuration.conflicts import ObjectId, refusals
 from pykcp.programs.operator.names import workload_name
 from pykcp.programs.operator.pki.engine import IssuedCertificate
 from pykcp.programs.operator.pki.issuance import Issuance
@@ -42,8 +43,10 @@ class World:
     platform: Platform
     records: Records
     issuance: Issuance
-    objects: dict[tuple[str, str], Object]
+    objects: dict[ObjectId, Object]
     """By kind and name, with defaults."""
+    refused: dict[ObjectId, NotConfigurable] = field(default_factory=dict)
+    """Objects that are not configured because of their names."""
 
     @classmethod
     def of(
@@ -55,14 +58,23 @@ class World:
         issuance: Issuance,
     ) -> World:
         by_name = {(str(one["kind"]), str(one["metadata"]["name"])): one for one in objects}
-        return cls(namespace, platform, records, issuance, by_name)
+        refused = {
+            key: NotConfigurable(AVAILABLE, one.reason, one.message)
+            for key, one in refusals(by_name, records).items()
+        }
+        records.owners = frozenset(by_name.keys() - refused.keys())
+        return cls(namespace, platform, records, issuance, by_name, refused)
 
     def get(self, kind: str, name: str) -> Object | None:
         return self.objects.get((kind, name))
 
     def all(self, kind: str) -> list[Object]:
-        """Those of a kind, by name."""
-        return [one for (of, _), one in sorted(self.objects.items()) if of == kind]
+        """Those of a kind that are configured, by name."""
+        return [
+            self.objects[key]
+            for key in sorted(self.objects)
+            if key[0] == kind and key not in self.refused
+        ]
 
     def shards_of(self, root: str) -> list[Object]:
         return [one for one in self.all("Shard") if one["spec"]["rootShard"]["ref"]["name"] == root]

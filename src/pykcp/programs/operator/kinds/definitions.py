@@ -68,7 +68,7 @@ def _definition(kind: str, schema: KindSchema) -> Object:
 
 def _whole(kind: str) -> Object:
     schema = SCHEMAS[kind]
-    return {
+    made: Object = {
         "type": "object",
         "required": ["spec"],
         "properties": {
@@ -79,6 +79,9 @@ def _whole(kind: str) -> Object:
             "status": {"type": "object", "properties": schema.status},
         },
     }
+    if schema.rules:
+        made["x-kubernetes-validations"] = list(schema.rules)
+    return made
 
 
 @cache

@@ -180,6 +180,7 @@ POD_FIELDS = {
     "hostAliases": FREE_LIST,
     "imagePullSecrets": listed(record({"name": text()})),
     "topologySpreadConstraints": FREE_LIST,
+    "resourceClaims": FREE_LIST,
 }
 DEPLOYMENT_TEMPLATE = record(
     {

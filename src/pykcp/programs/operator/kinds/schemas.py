@@ -210,7 +210,16 @@ class KindSchema(NamedTuple):
     spec: Object
     status: Object
     columns: tuple[tuple[str, str, str], ...]
+    rules: tuple[Object, ...] = ()
+    """CEL rules of the whole object."""
 
+
+# One that exists must stay writable: it is to be deleted.
+_NOT_ROOT: Object = {
+    "rule": "oldSelf.hasValue() || self.metadata.name != 'root'",
+    "optionalOldSelf": True,
+    "message": 'a Shard cannot be called "root": a shard of this name is a root shard',
+}
 
 SCHEMAS: dict[str, KindSchema] = {
     "RootShard": KindSchema(
@@ -219,7 +228,7 @@ SCHEMAS: dict[str, KindSchema] = {
         {**_STATUS, "shards": p.listed(p.record({"name": p.text()}))},
         (("Hostname", "string", ".spec.external.hostname"), _PHASE, _AGE),
     ),
-    "Shard": KindSchema("shards", _SHARD_SPEC, _STATUS, (_ROOT, _PHASE, _AGE)),
+    "Shard": KindSchema("shards", _SHARD_SPEC, _STATUS, (_ROOT, _PHASE, _AGE), (_NOT_ROOT,)),
     "FrontProxy": KindSchema(
         "frontproxies",
         _FRONT_PROXY,
@@ -239,7 +248,10 @@ SCHEMAS: dict[str, KindSchema] = {
         {
             **_STATUS,
             "targetName": p.text(),
-            "authorization": p.record({"provisionedCluster": p.text()}),
+            "authorization": p.record(
+                {"provisionedCluster": p.text(), "rootShard": p.text(), "target": p.text()},
+                "Where role bindings were made.",
+            ),
         },
         (("Target", "string", ".status.targetName"), _PHASE, _AGE),
     ),
