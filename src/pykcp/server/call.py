@@ -221,13 +221,14 @@ _UNITS = frozenset(("ns", "us", "µs", "μs", "ms", "s", "m", "h"))
 
 
 def check_query(call: Call) -> None:
-    """What must hold of a query, whatever the verb makes of it: `timeout` and `timeoutSeconds`
-    are understood, and there are not too many parameters."""
+    """What must hold of a query, whatever the verb makes of it: its numbers are understood, and
+    there are not too many parameters."""
     if call.info.query is TOO_MANY_PARAMETERS:
         raise BadRequest("number of URL query parameters exceeded limit")
     check_timeout(call)
     if call.info.verb in ("list", "watch", "deletecollection"):
         integer(call, "timeoutSeconds")
+        integer(call, "limit")
 
 
 def check_timeout(call: Call) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pykcp.testing.client import APPLY, TestClient
+from pykcp.testing.client import APPLY, MERGE, TestClient
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 ACCOUNTS = "/api/v1/namespaces/default/serviceaccounts"
@@ -34,6 +34,25 @@ def maps(cluster: TestClient) -> Iterator[TestClient]:
         ("GET", MAPS, "sendInitialEvents=true", 422, "sendInitialEvents is forbidden for list"),
         ("GET", MAPS, "watch=1&continue=x", 422, "is forbidden when continue is provided"),
         ("GET", MAPS, "watch=1&resourceVersion=abc", 500, "resourceVersion: Invalid value"),
+        ("GET", MAPS, "watch=1&limit=abc", 400, 'strconv.ParseInt: parsing "abc": invalid syntax'),
+        ("GET", f"/api/v1/watch/{MAPS[8:]}", "limit=", 400, 'parsing "": invalid syntax'),
+        (
+            "GET",
+            f"/api/v1/watch/{MAPS[8:]}",
+            "sendInitialEvents=true",
+            422,
+            "is forbidden for list",
+        ),
+        (
+            "GET",
+            f"/api/v1/watch/{MAPS[8:]}",
+            "resourceVersion=0&resourceVersionMatch=Exact",
+            422,
+            'resourceVersionMatch "exact" is forbidden',
+        ),
+        ("DELETE", MAPS, "dryRun=&sendInitialEvents=true", 422, "ListOptions.meta.k8s.io"),
+        ("PUT", f"{MAPS}/two", "", 400, "namespace of the provided object does not match"),
+        ("PATCH", f"{MAPS}/one", "", 400, "namespace of the provided object does not match"),
         ("POST", MAPS, "dryRun=", 422, 'Unsupported value: [""]: supported values: "All"'),
         ("GET", f"{MAPS}/one", "export=true", 400, "is no longer supported"),
         ("GET", f"{MAPS}/one", "export=", 400, "is no longer supported"),
@@ -52,8 +71,10 @@ def maps(cluster: TestClient) -> Iterator[TestClient]:
 def test_refusals(
     maps: TestClient, method: str, path: str, query: str, code: int, message: str
 ) -> None:
-    body = {"metadata": {"name": "one"}} if method in ("POST", "PUT") else None
-    reply = maps.request(method, f"{path}?{query}" if query else path, body)
+    metadata = {"name": "one"} if query else {"name": "other", "namespace": "elsewhere"}
+    body = {"metadata": metadata} if method in ("POST", "PUT", "PATCH") else None
+    form = MERGE if method == "PATCH" else "application/json"
+    reply = maps.request(method, f"{path}?{query}" if query else path, body, form)
     assert (reply.status, message in reply.json["message"]) == (code, True), reply
     assert maps.get(f"{MAPS}/one").status == 200
 
@@ -496,3 +517,46 @@ def test_no_write_stores_a_self_link(maps: TestClient) -> None:
 def test_a_patch_that_takes_the_version_away(maps: TestClient) -> None:
     reply = maps.patch(f"{MAPS}/one", {"apiVersion": None})
     assert (reply.status, "(one based on URL) was undeterminable" in reply.json["message"]) == (400, True)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("method", "form", "mistakes"),
+    [
+        ("PATCH", MERGE, ["force", "fieldManager", "fieldManager", "dryRun", "fieldValidation"]),
+        ("POST", "application/json", ["fieldManager", "fieldManager", "dryRun", "fieldValidation"]),
+    ],
+)
+def test_wrong_options_are_named_in_upstreams_order(
+    cluster: TestClient, method: str, form: str, mistakes: list[str]
+) -> None:
+    manager = "ü\x07" + "x" * 128
+    query = {"fieldManager": manager, "dryRun": "x", "fieldValidation": "x", "force": "true"}
+    path = MAPS if method == "POST" else f"{MAPS}/x"
+    refused = cluster.request(method, path, {"metadata": {"name": "x"}}, form, **query)
+    causes = refused.json["details"]["causes"]
+    assert [each["field"] for each in causes] == mistakes
+    assert "invalid character U+0007 (at position 2)" in refused.json["message"]
+
+
+def test_an_apply_without_manager_is_told_first(cluster: TestClient) -> None:
+    refused = cluster.patch(f"{MAPS}/x", {}, APPLY, dryRun="x")
+    fields = [each["field"] for each in refused.json["details"]["causes"]]
+    assert fields == ["fieldManager", "dryRun"]
+
+
+def test_a_page_of_a_collection_is_deleted(cluster: TestClient) -> None:
+    """The answer is the list that was deleted, with all that it said of itself."""
+    for name in "abc":
+        assert (
+            cluster.post(MAPS, {"metadata": {"name": name, "labels": {"of": "us"}}}).status == 201
+        )
+    listed = cluster.get(MAPS, limit="2").json
+    assert cluster.post(MAPS, {"metadata": {"name": "d"}}, dryRun="All").status == 201
+    deleted = cluster.delete(MAPS, limit="2").json
+    assert [each["metadata"]["name"] for each in deleted["items"]] == ["a", "b"]
+    assert deleted["metadata"] == listed["metadata"]
+    assert deleted["metadata"]["remainingItemCount"] == 1 + len(
+        [e for e in cluster.get(MAPS).json["items"] if e["metadata"]["name"] not in "abc"]
+    )
+    rest = cluster.get(MAPS, **{"continue": deleted["metadata"]["continue"]}).json["items"]
+    assert rest[0]["metadata"]["name"] == "c"

@@ -23,7 +23,7 @@ from pykcp.registry.verbs.deletion import (
     plan_namespace,
     plan_pod,
 )
-from pykcp.registry.verbs.read import ListOptions, find, list_objects
+from pykcp.registry.verbs.read import Listing, ListOptions, find, list_objects
 from pykcp.storage.errors import RevisionMismatch, StoreError
 from pykcp.storage.interface import Entry
 from pykcp.storage.operations import DeleteKey, PutKey
@@ -158,13 +158,14 @@ async def delete_collection(
     namespace: str,
     options: DeleteOptions,
     listing: ListOptions,
-) -> list[bytes]:
+) -> Listing:
     """Delete everything that a list finds; returns what it found.
 
     One is deleted first: it is with the first that admission is shown all of them. The others
     go some at a time, which share commits.
     """
-    values = (await list_objects(resource, ctx, namespace, listing)).values
+    found = await list_objects(resource, ctx, namespace, listing)
+    values = found.values
 
     async def go(value: bytes, collection: Sequence[bytes] | None = None) -> bool:
         metadata = codec.decode(value)["metadata"]
@@ -187,7 +188,7 @@ async def delete_collection(
         for outcome in await asyncio.gather(*some, return_exceptions=True):
             if isinstance(outcome, BaseException):
                 raise outcome
-    return values
+    return found
 
 
 _AT_A_TIME = 32

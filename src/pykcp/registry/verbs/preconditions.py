@@ -43,6 +43,11 @@ def _no_such_uid(
 def check_name(resource: Resource, namespace: str, name: str, obj: Object) -> None:
     """The object's name and namespace must be the URL's; an empty namespace is filled in."""
     metadata = obj.setdefault("metadata", {})
+    own = metadata.get("namespace") or ""
+    if resource.namespaced and own and own != namespace:
+        raise BadRequest(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
     given = metadata.get("name") or ""
     if not given:
         raise BadRequest(
@@ -52,15 +57,10 @@ def check_name(resource: Resource, namespace: str, name: str, obj: Object) -> No
         raise BadRequest(
             f"the name of the object ({given}) does not match the name on the URL ({name})"
         )
-    if not resource.namespaced:
+    if resource.namespaced:
+        metadata["namespace"] = namespace
+    else:
         metadata.pop("namespace", None)
-        return
-    own = metadata.get("namespace") or ""
-    if own and own != namespace:
-        raise BadRequest(
-            "the namespace of the provided object does not match the namespace sent on the request"
-        )
-    metadata["namespace"] = namespace
 
 
 def check_versions(target: WriteTarget, change: ObjectChange, new: Object, live: Object) -> None:

@@ -7,7 +7,6 @@ from pykcp.registry.catalog.native import decode_native
 from pykcp.registry.verbs.delete import delete as delete_object
 from pykcp.registry.verbs.delete import delete_collection as delete_objects
 from pykcp.registry.verbs.deletion import DeleteOptions
-from pykcp.registry.verbs.read import Listing
 from pykcp.server.call import Call, integer
 from pykcp.server.handlers.get import send_written
 from pykcp.server.handlers.listing import OnePage, list_options, send_list
@@ -34,12 +33,10 @@ async def delete(call: Call) -> None:
 
 
 async def delete_collection(call: Call) -> None:
-    resource = call.resource
+    listing = list_options(call)  # upstream looks at these first
     options = delete_options(call)
-    listing = list_options(call)
-    values = await delete_objects(resource, call.context, call.info.namespace, options, listing)
-    revision = resource.services.store.revision
-    await send_list(call, OnePage(Listing(values, revision, "", None)))
+    found = await delete_objects(call.resource, call.context, call.info.namespace, options, listing)
+    await send_list(call, OnePage(found))
 
 
 def delete_options(call: Call) -> DeleteOptions:

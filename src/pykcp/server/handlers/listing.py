@@ -335,7 +335,7 @@ def list_options(call: Call) -> ListOptions:
     version = info.param("resourceVersion")
     match = info.param("resourceVersionMatch")
     token = info.param("continue")
-    _check_match(version, match, token, is_streamed="sendInitialEvents" in info.query)
+    check_list_rules(call)
     if limit < 0 or (version == "0" and not is_uncached(call.resource)):
         limit = 0  # upstream answers version 0 from its cache, which does not page
     if token:
@@ -362,11 +362,14 @@ def listed_revision(version: str) -> int:
         raise BadRequest(f"invalid resource version: {why}") from error
 
 
-def _check_match(version: str, match: str, token: str, *, is_streamed: bool) -> None:
+def check_list_rules(call: Call) -> None:
+    """What the options of a list must agree in; Invalid if they do not."""
     from pykcp.machinery.status import Invalid, forbidden
 
-    errors = _match_errors(version, match, token) if match else []
-    if is_streamed:
+    info = call.info
+    match, token = info.param("resourceVersionMatch"), info.param("continue")
+    errors = _match_errors(info.param("resourceVersion"), match, token) if match else []
+    if "sendInitialEvents" in info.query:
         errors.append(forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"))
     if errors:
         raise Invalid.fields("meta.k8s.io", "ListOptions", "", errors)

@@ -21,6 +21,7 @@ from pykcp.registry.watch.verb import (
 from pykcp.server.call import Call, integer
 from pykcp.server.console.origins import refusal
 from pykcp.server.handlers.get import parse_revision
+from pykcp.server.handlers.listing import check_list_rules
 from pykcp.server.media import protobuf_form, transforms
 from pykcp.server.media.answers import CACHE_CONTROL, with_warnings
 from pykcp.server.media.negotiation import JSON, PROTOBUF, YAML
@@ -99,6 +100,9 @@ def _timeout(seconds: int) -> float:
 
 def _check_initial(call: Call) -> None:
     info = call.info
+    if not info.is_true("watch"):  # of an older path: the query alone makes it that of a list
+        check_list_rules(call)
+        return
     match = info.param("resourceVersionMatch")
     asked = "sendInitialEvents" in info.query
     if not asked and not match and _is_legacy(info):
