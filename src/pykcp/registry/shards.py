@@ -7,7 +7,7 @@ administrators label and cordon it. The one in `root` counts; shards that root d
 
 from __future__ import annotations
 
-from pykcp.apis.kcp.shard_load import ShardLoad, load_of
+from pykcp.apis.kcp.shard_load import REGISTERED, ShardLoad, load_of
 from pykcp.machinery.kcp.clusters import ROOT, SYSTEM_SHARD
 from pykcp.machinery.resources import SHARDS
 from pykcp.registry.lookup import ObjectLookup
@@ -28,8 +28,22 @@ class KnownShards:
         own = self._lookup.get(SHARDS, SYSTEM_SHARD, name)
         return load_of(own) if own is not None else None
 
+    def present(self) -> list[Object]:
+        """Those that nobody has removed from root, by name."""
+        known = {_name(shard) for shard in self._lookup.all(SHARDS, ROOT)}
+        if not known:
+            return self.all()  # nothing of root is known here yet
+        return [one for one in self.all() if _name(one) in known or not self._has_joined(one)]
+
+    def is_present(self, name: str) -> bool:
+        return any(_name(shard) == name for shard in self.present())
+
+    def _has_joined(self, shard: Object) -> bool:
+        own = self._lookup.get(SHARDS, SYSTEM_SHARD, _name(shard)) or shard
+        return REGISTERED in (own["metadata"].get("annotations") or {})
+
     def all(self) -> list[Object]:
-        """Every shard once, by name."""
+        """Every shard once, by name, removed ones that still run included."""
         found = {_name(shard): shard for shard in self._lookup.all(SHARDS, SYSTEM_SHARD)}
         replica = self._lookup.replica
         if replica is not None:

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from pykcp.testing.client import eventually
+from pykcp.testing.client import TestClient, eventually
 from pykcp.testing.sharded import Fleet, stopped_fleet
+from pykcp.testing.workspaces import WORKSPACES
 from pykcp.types import Object
 
 SHARDS = "/apis/core.kcp.io/v1alpha1/shards"
@@ -90,6 +91,23 @@ def test_a_shard_that_was_removed_stays_removed(fleet: Fleet) -> None:
     assert root.post(EXPORTS, export).status == 201
     eventually(lambda: _joined(fleet) > 1)
     assert _get(fleet, "root", "root", "shard-1") is None
+
+    # It still reports, but nothing is placed there any more.
+    workspace = {
+        "apiVersion": "tenancy.kcp.io/v1alpha1",
+        "kind": "Workspace",
+        "metadata": {"name": "nowhere"},
+        "spec": {"location": {"selector": {"matchLabels": {"name": "shard-1"}}}},
+    }
+    assert root.post(WORKSPACES, workspace).status == 201
+    eventually(lambda: _scheduled(root, "nowhere") == ("False", "Unschedulable"))
+
+
+def _scheduled(client: TestClient, name: str) -> tuple[str, str] | None:
+    found = client.get(f"{WORKSPACES}/{name}").json["status"].get("conditions") or ()
+    return next(
+        ((c["status"], c["reason"]) for c in found if c["type"] == "WorkspaceScheduled"), None
+    )
 
 
 def _joined(fleet: Fleet) -> int:

@@ -21,6 +21,9 @@ from pykcp.types import Object
 
 HEARTBEAT = "internal.kcp.io/heartbeat"
 LOAD = "internal.kcp.io/load"
+REGISTERED = "internal.kcp.io/registered"
+"""On the shard's own Shard object, once it has created the one in root: if that is gone later,
+somebody has removed the shard from the installation."""
 REPORT_SECONDS = 5.0
 """How often a shard reports."""
 DEAD_SECONDS = 15.0

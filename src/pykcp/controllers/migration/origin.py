@@ -78,7 +78,7 @@ class MigrationOrigin:
         wanted = migration["spec"].get("destinationShard") or ""
         if wanted == self._shard:
             return "InvalidDestination", f"logical cluster is on shard {go_quote(wanted)} already"
-        if self._shards.get(wanted) is None:
+        if not self._shards.is_present(wanted):
             return "InvalidDestination", f"shard {go_quote(wanted)} not found"
         return None
 

@@ -55,6 +55,30 @@ class ShardState(NamedTuple):
         return self.clusters / limit if limit else float(self.clusters)
 
 
+class ReportArrivals:
+    """When reports of other shards arrived here: the clocks of their hosts may be wrong."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, tuple[float, float | None]] = {}
+        """By shard: the time that its last report names, and when that came."""
+
+    def note(self, shard: str, report: ShardLoad | None, now: float) -> None:
+        if report is None:
+            return
+        known = self._last.get(shard)
+        if known is None:
+            self._last[shard] = (report.reported, None)  # it may be old
+        elif known[0] != report.reported:
+            self._last[shard] = (report.reported, now)
+
+    def by_own_clock(self, shard: str, report: ShardLoad | None) -> ShardLoad | None:
+        """A report with the time at which it came, if that is known."""
+        reported, arrived = self._last.get(shard, (0.0, None))
+        if report is None or arrived is None or reported != report.reported:
+            return report
+        return report._replace(reported=arrived)
+
+
 class RecentPlacements:
     """What this shard placed on others since they last reported.
 

@@ -24,6 +24,7 @@ from pykcp.controllers.runtime.shard_client import ShardClient
 from pykcp.controllers.tenancy.placement import (
     NO_SHARDS,
     RecentPlacements,
+    ReportArrivals,
     ShardState,
     choose,
     state_of,
@@ -80,7 +81,7 @@ class Workspaces:
         self._shards = KnownShards(lookup)
         self._shard = shard_name
         self._now, self._clock = now, clock
-        self._recent = RecentPlacements()
+        self._recent, self._arrivals = RecentPlacements(), ReportArrivals()
         self._random = random or Random()  # noqa: S311  # no secret
         self._external_urls: dict[str, str] = {}
         """Of other shards, as they were last seen."""
@@ -101,6 +102,7 @@ class Workspaces:
 
     def _on_published_shard(self, _cluster: str, name: str) -> None:
         self._retry_unschedulable()
+        self._arrivals.note(name, self._shards.load(name), self._clock())
         shard = self._shards.get(name)
         url = external_url(shard) if shard is not None else ""
         if url and self._external_urls.setdefault(name, url) != url:
@@ -218,7 +220,7 @@ class Workspaces:
     def _choose(self, workspace: Object, refused: set[str]) -> Object | None:
         location = workspace["spec"].get("location") or {}
         selector = labels.from_label_selector(location.get("selector") or {})
-        shards = {meta.name(shard): shard for shard in self._shards.all()}
+        shards = {meta.name(shard): shard for shard in self._shards.present()}
         excluded = {name for name in shards if not self._remote.can_ask(name)} | refused
         states = [self._state(name, shard) for name, shard in shards.items()]
         name = choose(states, selector, self._clock(), self._random, excluded=excluded)
@@ -229,7 +231,8 @@ class Workspaces:
 
     def _state(self, name: str, shard: Object) -> ShardState:
         report = self._shards.load(name)
-        return state_of(shard, report, self._recent.since(name, report))
+        recent = self._recent.since(name, report)
+        return state_of(shard, self._arrivals.by_own_clock(name, report), recent)
 
     async def _unschedulable(self, workspace: Object, why: str) -> None:
         now = self._now()

@@ -12,10 +12,11 @@ import logging
 from dataclasses import replace
 from functools import partial
 
+from pykcp.apis.kcp.shard_load import REGISTERED
 from pykcp.clients.credential_files import CredentialError
 from pykcp.clients.kubeconfig import KubeconfigServer, load_endpoint
 from pykcp.clients.peers import PeerAccess, Peers
-from pykcp.machinery.kcp.clusters import ROOT
+from pykcp.machinery.kcp.clusters import ROOT, SYSTEM_SHARD
 from pykcp.machinery.resources import API_EXPORTS, SHARDS, GroupVersionResource
 from pykcp.machinery.status import AlreadyExists, StatusError
 from pykcp.programs.shard.bootstrap.own_cluster import NoIdentityYet, bind_shard, root_exports
@@ -27,6 +28,7 @@ from pykcp.types import Object
 
 _log = logging.getLogger(__name__)
 _FIRST_PAUSE, _LAST_PAUSE = 0.1, 2.0
+_IS_REGISTERED: Object = {"metadata": {"annotations": {REGISTERED: "true"}}}
 
 
 def make_peers(options: ShardOptions, lookup: ObjectLookup) -> Peers:
@@ -143,4 +145,5 @@ class Joining:
                 return await self._register()
         elif found.get("spec") != self._shard["spec"]:
             await root.patch(ROOT, SHARDS, name, {"spec": self._shard["spec"]})
+        await self._client.patch(SYSTEM_SHARD, SHARDS, name, _IS_REGISTERED)
         return True

@@ -9,7 +9,13 @@ from typing import Any
 import pytest
 
 from pykcp.apis.kcp.shard_load import ShardLoad
-from pykcp.controllers.tenancy.placement import RecentPlacements, ShardState, choose, state_of
+from pykcp.controllers.tenancy.placement import (
+    RecentPlacements,
+    ReportArrivals,
+    ShardState,
+    choose,
+    state_of,
+)
 from pykcp.machinery import labels
 
 NOW = 1000.0
@@ -98,3 +104,19 @@ def test_state_of_a_shard_object() -> None:
         }
     )
     assert found == ShardState("eu-1", {"region": "eu"}, True, None, 100)
+
+
+@pytest.mark.parametrize("ahead", [-100.0, 0.0, 100.0])
+def test_reports_are_as_old_as_their_arrival_here(ahead: float) -> None:
+    """However wrong the clock of the other host is."""
+    arrivals = ReportArrivals()
+    first, second = ShardLoad(NOW + ahead), ShardLoad(NOW + ahead + 5)
+    arrivals.note("a", first, NOW)
+    assert arrivals.by_own_clock("a", first) == first  # it may have been there for long
+    arrivals.note("a", second, NOW + 5)
+    arrivals.note("a", second, NOW + 6)
+    found = arrivals.by_own_clock("a", second)
+    assert found is not None
+    assert (found.is_alive(NOW + 19), found.is_alive(NOW + 21)) == (True, False)
+    assert arrivals.by_own_clock("b", second) == second
+    assert arrivals.by_own_clock("a", None) is None
