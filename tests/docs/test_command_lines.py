@@ -203,6 +203,21 @@ def test_webhooks(tmp_path: pathlib.Path) -> None:
         assert process.client(cluster="root").get("/api/v1/namespaces/default").status == 200
 
 
+# --- guides/console.md
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="there is no openssl on this machine")
+def test_a_certificate_for_browsers(files: ProxyFiles) -> None:
+    page = (REPOSITORY / "docs/guides/console.md").read_text(encoding="utf-8")
+    (command,) = re.findall(r"^ +(openssl .*)$", page, re.MULTILINE)
+    user = files.user("admin", ["system:kcp:admin"])
+    for name in ("client.crt", "client.key"):
+        shutil.copy(user, files.root / name)
+    words = [*shlex.split(command), "-passout", "pass:browser"]
+    subprocess.run(words, cwd=files.root, check=True, timeout=60)
+    assert (files.root / "client.p12").stat().st_size > 0
+
+
 # --- reference/clients.md
 
 

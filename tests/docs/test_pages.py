@@ -46,6 +46,7 @@ RUN = (
 ELSEWHERE: dict[str, str] = {
     "guides/access.md": "tests/docs/test_excerpts.py::test_every_excerpt_works",
     "guides/coming-from-kcp.md": "tests/behaviour/importing/test_kcp.py::test_the_page",
+    "guides/console.md": "tests/docs/test_command_lines.py::test_a_certificate_for_browsers",
     "guides/custom-resources.md": "tests/docs/test_excerpts.py::test_every_excerpt_works",
     "guides/deleting-workspaces.md": "tests/docs/test_excerpts.py::test_every_excerpt_works",
     "guides/entering-workspaces.md": "tests/docs/test_excerpts.py::test_every_excerpt_works",

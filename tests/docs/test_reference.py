@@ -30,6 +30,21 @@ def test_every_metric_has_a_sentence() -> None:
     assert odd == []
 
 
+def test_every_field_has_a_meaning() -> None:
+    rows = re.findall(r"^\| `(.*)` \| .* \| (.*) \|$", reference.PAGES["fields.md"](), re.MULTILINE)
+    assert len(rows) > 500
+    assert [path for path, text in rows if not text.removeprefix("**required**").strip()] == []
+
+
+def test_every_command_has_its_flags() -> None:
+    """Commands of kcp's help, and every plug-in that has flags of its own."""
+    page = reference.PAGES["flags.md"]()
+    for heading in ("kcp upgrade", "kcp cert", "kcp envtest DIR", "kcp admin fsck", "apigen"):
+        assert f"# `{heading}`\n" in page, heading
+    for called in ("kubectl ws tree", "kubectl create workspace", "kubectl kcp bind apiexport"):
+        assert f"### `{called}" in page, called
+
+
 def test_check_says_what_is_stale(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

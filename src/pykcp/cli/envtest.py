@@ -33,7 +33,7 @@ Then run the tests of an operator as always:
 
 The server has all kinds of Kubernetes and none of its controllers, as in envtest.
 """
-_PASSED = frozenset((
+PASSED = frozenset((
     "audit-log-path", "audit-policy-file", "bind-address", "client-ca-file", "oidc-ca-file",
     "oidc-client-id", "oidc-groups-claim", "oidc-issuer-url", "oidc-username-claim",
     "oidc-username-prefix", "requestheader-allowed-names", "requestheader-client-ca-file",
@@ -87,7 +87,7 @@ def server_words(words: Sequence[str]) -> list[str]:
         f"--kubernetes-cluster={CLUSTER}",
         "--run-kubernetes-controllers=false",
     ]
-    return out + [f"--{name}={value}" for name, value in given.items() if name in _PASSED]
+    return out + [f"--{name}={value}" for name, value in given.items() if name in PASSED]
 
 
 def _run_server(words: Sequence[str]) -> int:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib import import_module
 
-from pykcp.cli.operate.words import run_command
+from pykcp.cli.operate.words import HostCommand, run_command
 
-_WHERE = {
+COMMANDS = {
     "status": "status",
     "logs": "logs",
     "restart": "lifecycle",
@@ -23,6 +23,7 @@ _WHERE = {
     "export": "archives",
     "import": "archives",
 }
+"""The modules of all commands but `kcp up`."""
 
 
 def main(name: str, words: Sequence[str]) -> int:
@@ -30,5 +31,11 @@ def main(name: str, words: Sequence[str]) -> int:
         from pykcp.cli.operate.up import main as up
 
         return up(words)
-    module = import_module(f"pykcp.cli.operate.{_WHERE[name]}")
-    return run_command(getattr(module, name.upper()), words)
+    return run_command(host_command(name), words)
+
+
+def host_command(name: str) -> HostCommand:
+    command: HostCommand = getattr(
+        import_module(f"pykcp.cli.operate.{COMMANDS[name]}"), name.upper()
+    )
+    return command

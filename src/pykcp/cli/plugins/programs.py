@@ -44,6 +44,11 @@ def by_name(program: str) -> Callable[[], int]:
     return found
 
 
+def roots() -> dict[str, Command]:
+    """The programs as users call them."""
+    return {"kubectl ws": _ws(), "kubectl create workspace": _create(), "kubectl kcp": _kcp()}
+
+
 def _ws() -> Command:
     return workspace_command(GIT_VERSION)._replace(inherited=LOG_FLAGS)
 
