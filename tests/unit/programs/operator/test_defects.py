@@ -29,7 +29,7 @@ from pykcp.machinery.conditions import conditions_of
 from pykcp.machinery.status import StatusError
 from pykcp.observe.audit.policy import AuditedRequest, AuditLevel, parse_policy
 from pykcp.programs.front_proxy.settings import FrontProxySettings
-from pykcp.programs.operator.access.rbac import RbacAction, next_step
+from pykcp.programs.operator.access.rbac import BindingPlace, RbacAction, next_step
 from pykcp.programs.operator.cluster.metrics import error_type
 from pykcp.programs.operator.compiled import CompiledWorkload
 from pykcp.programs.operator.configuration.stage import Configuration
@@ -250,9 +250,9 @@ def test_17_role_bindings_of_an_installation_that_is_gone_do_not_hold_up_a_delet
     obj = kubeconfig(authorization={"clusterRoleBindings": {"clusterRoles": ["admin"]}})
     obj["metadata"] |= {"uid": "u", "finalizers": ["operator.kcp.io/cleanup-rbac"]}
     obj["status"] = {"authorization": {"provisionedCluster": "root"}}
-    assert next_step(obj).action is RbacAction.BIND
+    assert next_step(obj, "root").action is RbacAction.RECORD
     obj["metadata"]["deletionTimestamp"] = "now"
-    assert next_step(obj) == (RbacAction.REMOVE, "root")
+    assert next_step(obj) == (RbacAction.REMOVE, BindingPlace("root"))
     obj["status"] = {"authorization": {"provisionedCluster": ""}}
     assert next_step(obj).action is RbacAction.RELEASE
 

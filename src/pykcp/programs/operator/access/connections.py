@@ -45,6 +45,22 @@ def target_client(world: World, target: KubeconfigTarget) -> RemoteClient:
     return _client(world, target.root, url, "kcp-operator")
 
 
+def installation_client(world: World, root: Object) -> RemoteClient:
+    """A client of all workspaces of an installation, whatever a Kubeconfig was for.
+
+    Without an internal proxy and without any FrontProxy it reaches those of the root shard.
+    """
+    platform = world.platform
+    if platform.has_internal_proxy:
+        url = platform.reached(root_proxy_place(world, root)).url
+        return _client(world, root, url, "kcp-operator")
+    for proxy in world.all("FrontProxy"):
+        if proxy["spec"]["rootShard"]["ref"]["name"] == name_of(root):
+            url = platform.reached(proxy_place(world, proxy, root)).url
+            return _client(world, root, url, "kcp-operator")
+    return root_client(world, root)
+
+
 def _client(world: World, root: Object, url: str, kind: str) -> RemoteClient:
     name = f"{name_of(root)}-{kind}"
     endpoint = KubeconfigServer(

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 from pykcp.clients.errors import SendFailed
 from pykcp.clients.interface import Client
 from pykcp.clients.remote.client import RemoteClient
+from pykcp.machinery.status import Forbidden, NotFound
 from pykcp.programs.operator.access import connections, rbac, shards
-from pykcp.programs.operator.access.rbac import RbacAction
-from pykcp.programs.operator.configuration.kubeconfigs import kubeconfig_target
+from pykcp.programs.operator.access.rbac import BindingPlace, RbacAction
+from pykcp.programs.operator.configuration.kubeconfigs import (
+    KubeconfigTarget,
+    find_target,
+    kubeconfig_target,
+)
 from pykcp.programs.operator.configuration.world import NotConfigurable, World, at, name_of
 from pykcp.programs.operator.drivers.kubernetes.driver import HOST
 from pykcp.programs.operator.names import KINDS, RBAC_CLEANUP, SHARD_CLEANUP
@@ -18,6 +24,7 @@ from pykcp.types import Object
 
 _log = logging.getLogger(__name__)
 _STEPS = 8
+_T = TypeVar("_T")
 
 
 class Cleanup:
@@ -26,29 +33,45 @@ class Cleanup:
     def __init__(self, client: Client, world: World) -> None:
         self._client, self._world = client, world
 
-    async def tend(self, obj: Object, *, is_available: bool) -> None:
-        """May raise StatusError and SendFailed: try again later."""
-        if obj["kind"] == "Shard":
-            await self._tend_shard(obj, is_available)
-        elif obj["kind"] == "RootShard" and is_available:
-            client = connections.root_client(self._world, obj)
-            await self._with(client, lambda: shards.mark(client, obj, "root"))
-        elif obj["kind"] == "Kubeconfig":
-            await self._tend_kubeconfig(obj)
+    async def tend(self, obj: Object, *, is_available: bool) -> bool | None:
+        """May raise StatusError and SendFailed: try again later.
+
+        Returns whether a shard is closed for new workspaces; None if that is not known.
+        """
+        try:
+            if obj["kind"] == "Shard":
+                return await self._tend_shard(obj, is_available)
+            if obj["kind"] == "RootShard" and is_available:
+                return await self._mark(obj, obj, "root")
+            if obj["kind"] == "Kubeconfig":
+                await self._tend_kubeconfig(obj)
+        except NotConfigurable as error:
+            raise SendFailed(error.message) from error
+        return None
 
     # --- shards ----------------------------------------------------------------------
 
-    async def _tend_shard(self, shard: Object, is_available: bool) -> None:
+    async def _tend_shard(self, shard: Object, is_available: bool) -> bool | None:
         is_held = SHARD_CLEANUP in (shard["metadata"].get("finalizers") or ())
-        if not shard["metadata"].get("deletionTimestamp"):
-            if not is_held:
-                await self._set_finalizer(shard, SHARD_CLEANUP, wanted=True)
-            if is_available:
-                client = connections.root_client(self._world, self._world.root_of(shard))
-                await self._with(client, lambda: shards.mark(client, shard, name_of(shard)))
-        elif is_held:
-            await self._unregister(shard)
-            await self._set_finalizer(shard, SHARD_CLEANUP, wanted=False)
+        # The shard that is registered under the name of a refused one is another.
+        is_refused = ("Shard", name_of(shard)) in self._world.refused
+        if shard["metadata"].get("deletionTimestamp"):
+            if is_held:
+                if not is_refused:
+                    await self._unregister(shard)
+                await self._set_finalizer(shard, SHARD_CLEANUP, wanted=False)
+            return None
+        if is_refused:
+            return None
+        if not is_held:
+            await self._set_finalizer(shard, SHARD_CLEANUP, wanted=True)
+        if not is_available:
+            return None
+        return await self._mark(shard, self._world.root_of(shard), name_of(shard))
+
+    async def _mark(self, shard: Object, root: Object, name: str) -> bool:
+        client = connections.root_client(self._world, root)
+        return await self._with(client, lambda: shards.mark(client, shard, name))
 
     async def _unregister(self, shard: Object) -> None:
         """Without the RootShard there is nothing to unregister from."""
@@ -60,12 +83,7 @@ class Cleanup:
             return
         if at(shard, "deletionPolicy") == "Refuse":
             own = connections.shard_client(self._world, shard, root)
-            left: list[str] = []
-
-            async def look() -> None:
-                left.extend(await shards.remaining_clusters(own))
-
-            await self._with(own, look)
+            left = await self._with(own, lambda: shards.remaining_clusters(own))
             if left:
                 shown = ", ".join(left[:5])
                 raise SendFailed(f"{len(left)} workspaces are still on the shard: {shown}")
@@ -75,11 +93,11 @@ class Cleanup:
 
     async def _tend_kubeconfig(self, obj: Object) -> None:
         for _ in range(_STEPS):
-            step = rbac.next_step(obj)
+            step = rbac.next_step(obj, self._root_name(obj))
             if step.action is RbacAction.DONE:
                 return
             if step.action is RbacAction.BIND:
-                await self._bind(obj, step.cluster)
+                await self._bind(obj, step.place)
                 return
             if step.action in (RbacAction.HOLD, RbacAction.RELEASE):
                 wanted = step.action is RbacAction.HOLD
@@ -87,29 +105,60 @@ class Cleanup:
                 if not wanted:
                     return
             elif step.action is RbacAction.RECORD:
-                obj = await self._record(obj, step.cluster)
+                obj = await self._record(obj, step.place)
             else:
-                await self._unbind(obj, step.cluster)
-                obj = await self._record(obj, "")
+                await self._unbind(obj, step.place)
+                obj = await self._record(obj, None)
 
-    async def _bind(self, obj: Object, cluster: str) -> None:
+    def _root_name(self, obj: Object) -> str:
+        """Of the installation that the target belongs to; "" if the target does not exist."""
+        try:
+            return name_of(kubeconfig_target(self._world, obj).root)
+        except NotConfigurable:
+            return ""
+
+    async def _bind(self, obj: Object, place: BindingPlace) -> None:
         target = kubeconfig_target(self._world, obj)
         client = connections.target_client(self._world, target)
-        await self._with(client, lambda: rbac.bind(client, obj, cluster))
+        await self._with(client, lambda: rbac.bind(client, obj, place.cluster))
 
-    async def _unbind(self, obj: Object, cluster: str) -> None:
-        """Bindings of an installation that is gone are gone with it."""
+    async def _unbind(self, obj: Object, place: BindingPlace) -> None:
+        """Bindings outlive a target; those of an installation that is gone are gone with it."""
+        # Records of earlier versions do not name the RootShard.
+        root = place.root or self._root_name(obj)
+        roots = [one for one in self._world.all("RootShard") if root in ("", name_of(one))]
+        if not roots:
+            _log.info("Kubeconfig %s is released: there is no RootShard", name_of(obj))
+        for one in roots:
+            client = self._client_of(place, one)
+            await self._with(client, lambda client=client: self._unbind_in(client, obj, place))  # type: ignore[misc]
+
+    def _client_of(self, place: BindingPlace, root: Object) -> RemoteClient:
+        """By way of the target as long as it exists, and of the whole installation then."""
+        target = self._target_of(place)
+        if target is not None and name_of(target.root) == name_of(root):
+            return connections.target_client(self._world, target)
+        return connections.installation_client(self._world, root)
+
+    def _target_of(self, place: BindingPlace) -> KubeconfigTarget | None:
+        kind, _, name = place.target.partition("/")
         try:
-            target = kubeconfig_target(self._world, obj)
-            client = connections.target_client(self._world, target)
-        except NotConfigurable as gone:
-            _log.info("Kubeconfig %s is released: %s", name_of(obj), gone.message)
-            return
-        await self._with(client, lambda: rbac.unbind(client, obj, cluster))
+            return find_target(self._world, kind, name)
+        except NotConfigurable:
+            return None
 
-    async def _record(self, obj: Object, cluster: str) -> Object:
+    async def _unbind_in(self, client: RemoteClient, obj: Object, place: BindingPlace) -> None:
+        try:
+            await rbac.unbind(client, obj, place.cluster)
+        except (NotFound, Forbidden):
+            # A shard that is gone has taken with it what was not moved to another one.
+            is_lost = place.target.startswith("Shard/") and self._target_of(place) is None
+            if not is_lost and not await rbac.is_gone(client, place.cluster):
+                raise
+
+    async def _record(self, obj: Object, place: BindingPlace | None) -> Object:
         def change(live: Object) -> None:
-            live.setdefault("status", {})["authorization"] = {"provisionedCluster": cluster}
+            live.setdefault("status", {})["authorization"] = rbac.recorded(place)
 
         return await self._change(obj, change, "status")
 
@@ -130,8 +179,8 @@ class Cleanup:
         status = made.get("status") or obj.get("status") or {}
         return {**obj, "metadata": made["metadata"], "status": status}
 
-    async def _with(self, client: RemoteClient, body: Callable[[], Awaitable[None]]) -> None:
+    async def _with(self, client: RemoteClient, body: Callable[[], Awaitable[_T]]) -> _T:
         try:
-            await body()
+            return await body()
         finally:
             client.http.close()

@@ -39,24 +39,31 @@ class KubeconfigTarget(NamedTuple):
 
 def kubeconfig_target(world: World, obj: Object) -> KubeconfigTarget:
     """The first reference that is set counts. Raises NotConfigurable."""
+    kind, name = target_reference(obj)
+    if not kind:
+        raise NotConfigurable(REFERENCE_VALID, "ReferenceNotFound", "no target is set")
+    return find_target(world, kind, name)
+
+
+def target_reference(obj: Object) -> tuple[str, str]:
+    """Kind and name of the target, whether it exists or not; both "" if none is set."""
     target = obj["spec"]["target"]
     for field, kind in (
         ("rootShardRef", "RootShard"),
         ("shardRef", "Shard"),
         ("frontProxyRef", "FrontProxy"),
     ):
-        if not target.get(field):
-            continue
-        name = target[field]["name"]
-        found = world.get(kind, name)
-        if found is None:
-            why = f'{kind} "{name}" does not exist'
-            raise NotConfigurable(REFERENCE_VALID, "ReferenceNotFound", why)
-        return _target(world, found)
-    raise NotConfigurable(REFERENCE_VALID, "ReferenceNotFound", "no target is set")
+        if target.get(field):
+            return kind, target[field]["name"]
+    return "", ""
 
 
-def _target(world: World, found: Object) -> KubeconfigTarget:
+def find_target(world: World, kind: str, name: str) -> KubeconfigTarget:
+    """Raises NotConfigurable."""
+    found = world.get(kind, name)
+    if found is None:
+        why = f'{kind} "{name}" does not exist'
+        raise NotConfigurable(REFERENCE_VALID, "ReferenceNotFound", why)
     if found["kind"] == "RootShard":
         return KubeconfigTarget(found, found, shard_url(world, found, compiled.ROOT_SHARD))
     root = world.root_of(found)
