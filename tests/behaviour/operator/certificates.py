@@ -36,6 +36,7 @@ class CertManager:
         while not self._stop.wait(0.3):
             for certificate in self._list("certificates"):
                 self._tend(certificate)
+        self._client.drop()  # the connection of this thread
 
     def _list(self, plural: str) -> list[Object]:
         found = self._client.get(f"{_GROUP}/namespaces/{self._namespace}/{plural}")

@@ -83,6 +83,17 @@ class OperatorNamespace:
         gone = self.client.delete(f"{self.collection(kind)}/{name}")
         assert gone.status == 200, gone
 
+    def create_pod(self, workload: str, name: str, status: Object) -> None:
+        """A pod of a workload, with what a kubelet would say of it."""
+        labels = self.deployment(workload)["spec"]["selector"]["matchLabels"]
+        container = {"name": "main", "image": "example.com/main"}
+        path = f"/api/v1/namespaces/{self.name}/pods"
+        pod = {"metadata": {"name": name, "labels": labels}, "spec": {"containers": [container]}}
+        made = self.client.post(path, pod)
+        assert made.status == 201, made
+        made = self.client.patch(f"{path}/{name}/status", {"status": status})
+        assert made.status == 200, made
+
     def deployment(self, name: str) -> Object:
         return self._find(f"/apis/apps/v1/namespaces/{self.name}/deployments/{name}")
 
@@ -94,6 +105,9 @@ class OperatorNamespace:
 
     def service(self, name: str) -> Object:
         return self._find(f"/api/v1/namespaces/{self.name}/services/{name}")
+
+    def claim(self, name: str) -> Object:
+        return self._find(f"/api/v1/namespaces/{self.name}/persistentvolumeclaims/{name}")
 
     def _find(self, path: str) -> Object:
         found = self.client.get(path)

@@ -109,7 +109,20 @@ def test_an_installation_serves_and_gives_rights(installation: Installation) -> 
     # The same user name without the group of that Kubeconfig has no rights.
     assert installation.get("other", SECRETS)[0] == 403
     status = namespace.get("Kubeconfig", "user")["status"]
-    assert status["authorization"] == {"provisionedCluster": "root"}
+    assert status["authorization"] == {
+        "provisionedCluster": "root",
+        "rootShard": "root",
+        "target": "RootShard/root",
+    }
+    assert namespace.condition("Kubeconfig", "user", "Synced")["status"] == "True"
+    # For something else, which does not even exist: what was given is taken back at once.
+    path = f"{namespace.collection('Kubeconfig')}/user"
+    absent = {"rootShardRef": None, "frontProxyRef": {"name": "absent"}}
+    assert namespace.client.patch(path, {"spec": {"target": absent}}).status == 200
+    eventually(lambda: installation.get("user", SECRETS)[0] == 403, 30)
+    again = {"rootShardRef": {"name": "root"}, "frontProxyRef": None}
+    assert namespace.client.patch(path, {"spec": {"target": again}}).status == 200
+    eventually(lambda: installation.get("user", SECRETS)[0] == 200, 30)
     secret = namespace.secret("user")
     namespace.delete("Kubeconfig", "user")
     eventually(lambda: not namespace.get("Kubeconfig", "user"), 30)
@@ -120,6 +133,28 @@ def test_an_installation_serves_and_gives_rights(installation: Installation) -> 
     namespace.delete("Shard", "alpha")
     eventually(lambda: not namespace.get("Shard", "alpha"), 30)
     assert shards() == ["root"]
+
+
+def test_marks_of_a_shard_are_set_and_withdrawn(installation: Installation) -> None:
+    namespace = installation.namespace
+    path = f"{namespace.collection('Shard')}/alpha"
+
+    def labels() -> Object:
+        _, found = installation.get("admin", f"{SHARDS}/alpha")
+        return (found.get("metadata") or {}).get("labels") or {}
+
+    def schedulable() -> str:
+        return str(namespace.condition("Shard", "alpha", "Schedulable").get("status"))
+
+    eventually(lambda: labels() == {"name": "alpha"}, 60)
+    spec: Object = {"labels": {"region": "eu"}, "unschedulable": True}
+    assert namespace.client.patch(path, {"spec": spec}).status == 200
+    eventually(lambda: labels() == {"name": "alpha", "region": "eu"}, 30)
+    eventually(lambda: schedulable() == "False", 30)
+    withdrawn = {"labels": None, "unschedulable": None}
+    assert namespace.client.patch(path, {"spec": withdrawn}).status == 200
+    eventually(lambda: labels() == {"name": "alpha"}, 30)
+    eventually(lambda: schedulable() == "True", 30)
 
 
 def test_a_deletion_waits_for_the_root_shard_and_ends_without_it(
@@ -140,6 +175,9 @@ def test_a_deletion_waits_for_the_root_shard_and_ends_without_it(
     for kind, name in objects:  # the root shard is down: there may be something to undo in it
         eventually(lambda: namespace.phase(kind, name) == "Deleting")  # noqa: B023
         assert namespace.get(kind, name)
+        synced = eventually(lambda: namespace.condition(kind, name, "Synced"))  # noqa: B023
+        assert synced["status"] == "False"
+        assert synced["message"]
     namespace.delete("RootShard", "root")
     for kind, name in objects:
         eventually(lambda: not namespace.get(kind, name), 30)  # noqa: B023

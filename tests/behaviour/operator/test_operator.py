@@ -146,6 +146,60 @@ def test_manual_changes_are_reverted_and_an_autoscaler_may_own_the_replicas(
     assert namespace.deployment("root-kcp")["spec"]["replicas"] == 5
 
 
+def test_services_and_claims_are_restored(namespace: OperatorNamespace) -> None:
+    namespace.create(
+        "RootShard", "root", **{key: value for key, value in ROOT.items() if key != "etcd"}
+    )
+    service = eventually(lambda: namespace.service("root-kcp"), 60)
+    claim = eventually(lambda: namespace.claim("root-kcp-data"))
+    path = f"/api/v1/namespaces/{namespace.name}/services/root-kcp"
+    changed = {"spec": {"selector": {"app.kubernetes.io/instance": "other"}}}
+    assert namespace.client.patch(path, changed).status == 200
+    eventually(
+        lambda: namespace.service("root-kcp")["spec"]["selector"] == service["spec"]["selector"]
+    )
+    namespace.client.drop()
+    assert namespace.client.delete(path).status == 200
+    eventually(lambda: namespace.service("root-kcp").get("spec"))
+    assert namespace.service("root-kcp")["metadata"]["uid"] != service["metadata"]["uid"]
+    path = f"/api/v1/namespaces/{namespace.name}/persistentvolumeclaims/root-kcp-data"
+    namespace.client.patch(path, {"metadata": {"finalizers": None}})
+    namespace.client.delete(path)
+    uid = claim["metadata"]["uid"]
+    eventually(lambda: namespace.claim("root-kcp-data").get("metadata", {}).get("uid", uid) != uid)
+
+
+def test_a_condition_quotes_the_program_that_does_not_start(namespace: OperatorNamespace) -> None:
+    namespace.create("RootShard", "root", **ROOT)
+    eventually(lambda: namespace.deployment("root-kcp"), 60)
+    ended = {"exitCode": 1, "reason": "Error", "message": "error: etcd is not reachable\n"}
+    waiting = {"reason": "CrashLoopBackOff", "message": "back-off"}
+    status = {
+        "name": "main", "ready": False, "restartCount": 3, "image": "", "imageID": "",
+        "state": {"waiting": waiting}, "lastState": {"terminated": ended},
+    }  # fmt: skip
+    namespace.create_pod("root-kcp", "root-kcp-0", {"containerStatuses": [status]})
+    namespace.roll_out("root-kcp", ready=0)
+    eventually(
+        lambda: (
+            "pod root-kcp-0: main: ended with exit code 1: error: etcd is not reachable"
+            in namespace.condition("RootShard", "root", "Available").get("message", "")
+        )
+    )
+
+
+def test_what_the_server_refuses_is_said_and_does_not_hold_up_others(
+    namespace: OperatorNamespace,
+) -> None:
+    mounts = [{"name": "absent", "mountPath": "/absent"}]
+    namespace.create("RootShard", "root", **ROOT, extraVolumeMounts=mounts)
+    namespace.create("Shard", "alpha", **OF_ROOT, **ETCD)
+    eventually(lambda: namespace.deployment("alpha-shard-kcp"), 60)
+    eventually(
+        lambda: "volumeMounts" in namespace.condition("RootShard", "root", "Available").get("message", "")
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("kind", "spec", "field"),
     [
@@ -189,6 +243,21 @@ def test_a_wrong_manifest_is_refused_with_the_field(
     refused = cluster.client.post(path, obj)
     assert refused.status == 422, refused
     assert field in refused.json["message"]
+
+
+def test_names_that_others_need_are_refused(namespace: OperatorNamespace) -> None:
+    namespace.create("RootShard", "root", **ROOT)
+    named = {"metadata": {"name": "root"}, "spec": {**OF_ROOT, **ETCD}}
+    obj = {"apiVersion": "operator.kcp.io/v1alpha1", "kind": "Shard", **named}
+    refused = namespace.client.post(namespace.collection("Shard"), obj)
+    assert refused.status == 422, refused
+    assert 'a Shard cannot be called "root"' in refused.json["message"]
+    key = eventually(lambda: namespace.secret("root-server"), 60)["data"]["tls.key"]
+    namespace.create("CacheServer", "root", certificates={})
+    condition = eventually(lambda: namespace.condition("CacheServer", "root", "Available"))
+    assert condition["reason"] == "NameConflict"
+    assert 'RootShard "root" has this name' in condition["message"]
+    assert namespace.secret("root-server")["data"]["tls.key"] == key
 
 
 def test_health_and_metrics(operator: OperatorProcess, namespace: OperatorNamespace) -> None:

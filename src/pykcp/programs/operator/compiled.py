@@ -117,6 +117,8 @@ class InitStep:
     files: tuple[CompiledFile, ...] = ()
     volumes: tuple[Object, ...] = ()
     mounts: tuple[Object, ...] = ()
+    claims: tuple[Object, ...] = ()
+    """Devices, by the names of `resourceClaims` in the template."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +139,7 @@ class CompiledService:
     port: int = SECURE_PORT
     type: str = "ClusterIP"
     cluster_ip: str = ""
+    load_balancer_class: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
 
@@ -172,6 +175,8 @@ class CompiledWorkload:
     """None: an autoscaler decides, and the workload starts with `DEFAULT_REPLICAS`."""
     resources: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """`requests` and `limits` by resource name, as quantities."""
+    claims: tuple[Object, ...] = ()
+    """Devices, by the names of `resourceClaims` in the template."""
     init: tuple[InitStep, ...] = ()
     image: str = ""
     """`repository:tag`."""
@@ -209,7 +214,14 @@ class CompiledWorkload:
 
     def to_object(self) -> Object:
         """As JSON, with the contents of files in base64."""
-        return _encoded(asdict(self))  # type: ignore[no-any-return]
+        made: Object = _encoded(asdict(self))
+        # Newer fields are only there if they are set: hashes of what runs already stay the same.
+        for described in (made, *made["init"]):
+            if not described["claims"]:
+                del described["claims"]
+        if not made["service"]["load_balancer_class"]:
+            del made["service"]["load_balancer_class"]
+        return made
 
     @classmethod
     def from_object(cls, obj: Object) -> CompiledWorkload:
@@ -222,8 +234,8 @@ class CompiledWorkload:
         changes["service"] = CompiledService(**obj["service"])
         probes = {name: one and Probe(**one) for name, one in obj["probes"].items()}
         changes["probes"] = Probes(**probes)
-        for name in ("arguments", "pull_secrets", "volumes", "mounts"):
-            changes[name] = tuple(obj[name])
+        for name in ("arguments", "pull_secrets", "volumes", "mounts", "claims"):
+            changes[name] = tuple(obj.get(name) or ())
         return cls(**changes)
 
 
@@ -238,8 +250,8 @@ def _file(entry: Object) -> CompiledFile:
 
 def _step(entry: Object) -> InitStep:
     changes: dict[str, Any] = {**entry, "files": tuple(_file(one) for one in entry["files"])}
-    for name in ("command", "arguments", "volumes", "mounts"):
-        changes[name] = tuple(entry[name])
+    for name in ("command", "arguments", "volumes", "mounts", "claims"):
+        changes[name] = tuple(entry.get(name) or ())
     return InitStep(**changes)
 
 

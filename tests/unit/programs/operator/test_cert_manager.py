@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from tests.unit.programs.operator.objects import (
     NAMESPACE,
     NOW,
@@ -92,6 +93,40 @@ def test_all_certificates_but_those_of_service_accounts_can_come_from_cert_manag
     assert client["commonName"] == "root"
     assert client["subject"] == {"organizations": ["system:masters"]}
     assert client["usages"] == ["digital signature", "key encipherment", "client auth"]
+
+
+@pytest.mark.parametrize(
+    ("certificates", "top"), [({}, "root-ca"), ({"caSecretRef": {"name": "company"}}, "company")]
+)
+def test_every_authority_has_an_issuer(certificates: Object, top: str) -> None:
+    """Also a root that signs itself or is given: what is below it is asked for by its Issuer."""
+    given = ConfigRecord("company", _authority().data)
+    out, wanted = _run(
+        root_shard(certificates=certificates), records=Records([given]), issues_all=True
+    )
+    pending = out.problems["RootShard", "root"]
+    assert pending.reason == "CertificatesPending"
+    asked = {one["spec"]["issuerRef"]["name"] for (kind, _), one in wanted.items() if kind == "Certificate"}  # fmt: skip
+    assert {top, "root-server-ca", "root-client-ca", "root-requestheader-client-ca"} == asked
+    for name in asked:
+        assert wanted["Issuer", name]["spec"] == {"ca": {"secretName": name}}
+    # Everything is asked for at once, and all that is missing is named.
+    assert ("Certificate", "root-proxy-server") not in wanted
+    for name in ("root-server-ca", "root-service-account-ca", "root-server", "root-mounts-proxy"):
+        assert ("Certificate", name) in wanted
+        assert f'"{name}" is not ready yet' in pending.message
+
+
+def test_authorities_keep_their_keys_when_cert_manager_renews_them() -> None:
+    """It signs nothing below them anew, so that another key would be trusted by nobody."""
+    _, wanted = _run(root_shard(), records=Records(), issues_all=True)
+    policies = {
+        name: one["spec"]["privateKey"]["rotationPolicy"]
+        for (kind, name), one in wanted.items()
+        if kind == "Certificate"
+    }
+    assert {policies[name] for name in policies if name.endswith("-ca")} == {"Never"}
+    assert policies["root-server"] == "Always"
 
 
 def test_on_a_host_our_own_authority_signs_instead() -> None:

@@ -26,13 +26,15 @@ from pykcp.observe.process import process_metrics
 from pykcp.programs.kit.run import run_program
 from pykcp.programs.operator.cluster.metrics import OperatorMetrics, error_type
 from pykcp.programs.operator.cluster.reading import NamespaceReader
-from pykcp.programs.operator.cluster.reconciler import CERTIFICATES, NamespaceReconciler
+from pykcp.programs.operator.cluster.reconciler import CertManagerLookup, NamespaceReconciler
 from pykcp.programs.operator.cluster.settings import CERT_MANAGER, OperatorSettings
 from pykcp.programs.operator.drivers.kubernetes.driver import (
     CONFIG_MAPS,
     DEPLOYMENTS,
     HOST,
     SECRETS,
+    SERVICES,
+    VOLUME_CLAIMS,
 )
 from pykcp.programs.operator.kinds.definitions import definitions
 from pykcp.programs.operator.names import KINDS, MANAGER
@@ -66,7 +68,6 @@ class running_operator:  # noqa: N801  # a context, as those of other programs
         self._identity = f"{socket.gethostname()}_{os.getpid()}_{uuid.uuid4().hex[:8]}"
         self._listeners: list[Listener] = []
         self.metrics = Registry()
-        self._has_cert_manager = False
 
     async def __aenter__(self) -> None:
         endpoint = self._settings.host.endpoint()
@@ -129,14 +130,15 @@ class running_operator:  # noqa: N801  # a context, as those of other programs
     # --- while this process leads --------------------------------------------------------
 
     async def _lead(self) -> None:
-        self._has_cert_manager = await self._finds_cert_manager()
+        cert_manager = CertManagerLookup(self._client)
+        await cert_manager.look()
         feed = self._feed = RemoteFeed(self._client, HOST)
         self._reader = NamespaceReader(feed)
         reconciler = NamespaceReconciler(
             self._client,
             self._reader,
             self._platform,
-            has_cert_manager=lambda: self._has_cert_manager,
+            cert_manager=cert_manager,
             issues_all=self._settings.host.issue_with == CERT_MANAGER,
             groups=self._settings.operator.enabled_controller_groups,
         )
@@ -149,7 +151,8 @@ class running_operator:  # noqa: N801  # a context, as those of other programs
             for namespace in self._reader.namespaces():
                 controller.add(namespace)
 
-        for kind in (*KINDS.values(), SECRETS, CONFIG_MAPS, DEPLOYMENTS):
+        applied = (SECRETS, CONFIG_MAPS, DEPLOYMENTS, SERVICES, VOLUME_CLAIMS)
+        for kind in (*KINDS.values(), *applied):
             feed.on(kind, changed, from_the_start=True)
         feed.at_start(resume)
         async with TaskOwner("operator-leading") as owner:
@@ -169,13 +172,6 @@ class running_operator:  # noqa: N801  # a context, as those of other programs
             raise
         finally:
             self._counts.seconds.observe((_CONTROLLER, result), time.monotonic() - began)
-
-    async def _finds_cert_manager(self) -> bool:
-        try:
-            await self._client.list(HOST, CERTIFICATES, "default")
-        except StatusError:
-            return False
-        return True
 
     def _objects(self) -> list[Object]:
         try:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from urllib.parse import urlsplit
 
@@ -23,7 +24,8 @@ from pykcp.programs.operator.names import (
     owner_labels,
     workload_name,
 )
-from pykcp.programs.operator.pki.engine import IssuedCertificate
+from pykcp.programs.operator.pki.engine import IssuedCertificate, IssuerMissing
+from pykcp.programs.operator.pki.issuance import NotIssuedYet
 from pykcp.programs.operator.pki.requests import (
     CA_RENEW_BEFORE,
     CA_SECONDS,
@@ -62,9 +64,18 @@ class ObjectCertificates:
         self._labels = owner_labels(self._owner.kind, self._owner.name)
         given = templates if templates is not None else at(obj, "certificateTemplates", {})
         self._templates: Object = given
-        self.issued: list[IssuedCertificate] = []
+        self._issued: list[IssuedCertificate] = []
+        self._pending: dict[str, str] = {}
+        """What is missing, by the name of the certificate; "" if that follows from another one."""
 
-    def authority(self, name: str, kind: str, issuer: str = "") -> IssuedCertificate:
+    @property
+    def issued(self) -> list[IssuedCertificate]:
+        """All of them. Raises NotIssuedYet: everything was asked for by now."""
+        if self._pending:
+            raise NotIssuedYet(", ".join(why for why in self._pending.values() if why))
+        return self._issued
+
+    def authority(self, name: str, kind: str, issuer: str = "") -> None:
         foreign = at(self._obj, "certificates.issuerRef")
         request = CertificateRequest(
             name,
@@ -76,26 +87,23 @@ class ObjectCertificates:
             duration=CA_SECONDS,
             renew_before=CA_RENEW_BEFORE,
         )
-        return self._ensure(request)
+        self._ask(request)
 
-    def server(self, name: str, issuer: str, hosts: Iterable[str]) -> IssuedCertificate:
-        return self._ensure(
-            replace(with_hosts(CertificateRequest(name, issuer, kind="server"), hosts), usages=(SERVER_AUTH,))
-        )  # fmt: skip
+    def server(self, name: str, issuer: str, hosts: Iterable[str]) -> None:
+        request = CertificateRequest(name, issuer, kind="server", usages=(SERVER_AUTH,))
+        self._ask(with_hosts(request, hosts))
 
-    def client(
-        self, name: str, kind: str, issuer: str, user: str, *groups: str
-    ) -> IssuedCertificate:
+    def client(self, name: str, kind: str, issuer: str, user: str, *groups: str) -> None:
         request = CertificateRequest(
             name, issuer, kind=kind, common_name=user, organizations=groups, usages=(CLIENT_AUTH,)
         )
-        return self._ensure(request)
+        self._ask(request)
 
-    def signing(self, name: str, issuer: str) -> IssuedCertificate:
+    def signing(self, name: str, issuer: str) -> None:
         request = CertificateRequest(name, issuer, kind="service-account", common_name=name)
-        found = self._world.issuance.ensure_signing(self._complete(request), self._owner)
-        self.issued.append(found)
-        return found
+        with self._waiting(request):
+            found = self._world.issuance.ensure_signing(self._complete(request), self._owner)
+            self._issued.append(found)
 
     def user(self, name: str, issuer: str) -> IssuedCertificate:
         """The certificate of a Kubeconfig."""
@@ -113,6 +121,22 @@ class ObjectCertificates:
         )
         return self._ensure(with_template(request, spec.get("certificateTemplate")))
 
+    def _ask(self, request: CertificateRequest) -> None:
+        with self._waiting(request):
+            self._ensure(request)
+
+    @contextmanager
+    def _waiting(self, request: CertificateRequest) -> Iterator[None]:
+        """What is not there yet does not keep from asking for the others."""
+        try:
+            yield
+        except NotIssuedYet as waiting:
+            self._pending[request.name] = str(waiting)
+        except IssuerMissing:
+            if request.issuer not in self._pending:
+                raise
+            self._pending[request.name] = ""  # its authority is waited for
+
     def _complete(self, request: CertificateRequest) -> CertificateRequest:
         request = replace(request, labels=self._labels, secret_labels=self._labels)
         made = with_template(request, self._templates.get(request.kind))
@@ -124,7 +148,7 @@ class ObjectCertificates:
 
     def _ensure(self, request: CertificateRequest) -> IssuedCertificate:
         found = self._world.issuance.ensure(self._complete(request), self._owner)
-        self.issued.append(found)
+        self._issued.append(found)
         return found
 
 

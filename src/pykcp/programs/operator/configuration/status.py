@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -23,7 +24,27 @@ from pykcp.types import Object
 PROVISIONING, RUNNING, READY, FAILED, DELETING = (
     "Provisioning", "Running", "Ready", "Failed", "Deleting",
 )  # fmt: skip
-_SCHEDULABLE = "Schedulable"
+_SCHEDULABLE, _SYNCED = "Schedulable", "Synced"
+_INSIDE = {
+    "RootShard": "The Shard object in root has the labels of this object.",
+    "Shard": "The Shard object in root has the labels of this object.",
+    "Kubeconfig": "The roles of this object are bound.",
+}
+"""Kinds for which something is done inside of the installation."""
+
+
+@dataclass(frozen=True, slots=True)
+class AccessNotes:
+    """What was found out, and what failed, inside of an installation."""
+
+    is_closed: bool | None = None
+    """Whether the Shard object in root keeps new workspaces away; None if it was not read."""
+    problem: tuple[str, str] | None = None
+    """Reason and message of what failed the last time."""
+    was_tried: bool = False
+
+
+NOTHING_KNOWN = AccessNotes()
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +57,12 @@ class ReplicaCounts:
     message: str = ""
     """Why it is not available: the last lines of a log, for instance."""
     exists: bool = True
+    is_refused: bool = False
+    """Whether the server has refused what the workload is to be now; `message` says why."""
 
     @property
     def is_available(self) -> bool:
-        return self.exists and self.updated == self.ready == self.desired
+        return self.exists and not self.is_refused and self.updated == self.ready == self.desired
 
 
 def object_status(
@@ -48,6 +71,7 @@ def object_status(
     states: Mapping[str, ReplicaCounts],
     now: float,
     world: World | None = None,
+    notes: AccessNotes = NOTHING_KNOWN,
 ) -> Object:
     """The status of an object; `states` are those of workloads, by name."""
     kind, name = str(obj["kind"]), name_of(obj)
@@ -58,7 +82,8 @@ def object_status(
     found: list[Object] = list(old.get("conditions") or ())
     for condition, status, reason, message in (
         *_reference(kind, problem),
-        *_scheduling(kind, obj),
+        *_scheduling(kind, obj, notes.is_closed),
+        *_access(kind, notes, found),
         _availability(kind, configuration, name, problem, states),
     ):
         found = conditions.with_condition(
@@ -114,14 +139,35 @@ def _reference(kind: str, problem: NotConfigurable | None) -> Sequence[Stated]:
     return ((condition, conditions.TRUE, reason, "The reference is valid."),)
 
 
-def _scheduling(kind: str, obj: Object) -> Sequence[Stated]:
-    """Whether new workspaces are placed on a shard."""
+def _scheduling(kind: str, obj: Object, is_closed: bool | None) -> Sequence[Stated]:
+    """Whether new workspaces are placed on a shard: what its Shard object says, once it is read."""
     if kind not in ("RootShard", "Shard"):
         return ()
-    if at(obj, "unschedulable"):
-        why = "spec.unschedulable keeps new workspaces away."
-        return ((_SCHEDULABLE, conditions.FALSE, "Unschedulable", why),)
-    return ((_SCHEDULABLE, conditions.TRUE, "Schedulable", ""),)
+    wanted = bool(at(obj, "unschedulable"))
+    if not (wanted if is_closed is None else is_closed):
+        return ((_SCHEDULABLE, conditions.TRUE, "Schedulable", ""),)
+    why = "spec.unschedulable keeps new workspaces away."
+    if not wanted:
+        why = "The Shard object in root is marked as unschedulable."
+    return ((_SCHEDULABLE, conditions.FALSE, "Unschedulable", why),)
+
+
+def _access(kind: str, notes: AccessNotes, old: Sequence[Object]) -> Sequence[Stated]:
+    """Whether labels, registrations and roles inside of the installation are as they should be."""
+    if kind not in _INSIDE or not notes.was_tried:
+        return ()
+    if notes.problem is None:
+        return ((_SYNCED, conditions.TRUE, "Synced", _INSIDE[kind]),)
+    reason, message = notes.problem
+    before = conditions.find(old, _SYNCED) or {}
+    # Numbers of ports and times must not make a write of every attempt: each brings the next one.
+    if _without_numbers(before.get("message") or "") == _without_numbers(message):
+        message = before["message"]
+    return ((_SYNCED, conditions.FALSE, reason, message),)
+
+
+def _without_numbers(text: str) -> str:
+    return re.sub(r"[0-9]+", "", text)
 
 
 def _availability(
@@ -139,6 +185,9 @@ def _availability(
     wanted = configuration.workloads_of(kind, name)
     for one in wanted:
         state = states.get(one.name)
+        if state is not None and state.is_refused:
+            why = f"{one.name}: {state.message}"
+            return AVAILABLE, conditions.FALSE, "DeploymentUnavailable", why
         if state is None or not state.exists:
             why = f"{one.name} is not running yet"
             return AVAILABLE, conditions.FALSE, "DeploymentUnavailable", why

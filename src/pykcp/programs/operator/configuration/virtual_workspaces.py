@@ -21,6 +21,7 @@ from pykcp.programs.operator.configuration.files import (
 )
 from pykcp.programs.operator.configuration.workloads import (
     SHARD_RESOURCES,
+    claims_of,
     extra_arguments,
     listen_flags,
     make_workload,
@@ -169,6 +170,7 @@ class _VirtualWorkload:
                 tuple(self._init_files(given)),
                 tuple(given.get("volumes") or ()),
                 tuple(given.get("volumeMounts") or ()),
+                claims_of(given),
             )
 
     def _init_files(self, given: Object) -> Iterator[CompiledFile]:

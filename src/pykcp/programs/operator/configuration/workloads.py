@@ -76,6 +76,7 @@ def make_workload(
         volumes=tuple(spec.get("extraVolumes") or ()),
         mounts=tuple(spec.get("extraVolumeMounts") or ()),
         template=spec.get("deploymentTemplate") or {},
+        claims=claims_of(spec),
         **more,
     )
 
@@ -87,6 +88,7 @@ def service_of(spec: Object, port: int = SECURE_PORT) -> CompiledService:
         port,
         given.get("type") or "ClusterIP",
         given.get("clusterIP") or "",
+        given.get("loadBalancerClass") or "",
         metadata.get("labels") or {},
         metadata.get("annotations") or {},
     )
@@ -100,6 +102,10 @@ def merged_resources(spec: Object, default: Resources) -> Resources:
         for part in ("requests", "limits")
     }
     return {part: values for part, values in made.items() if values}
+
+
+def claims_of(spec: Object) -> tuple[Object, ...]:
+    return tuple((spec.get("resources") or {}).get("claims") or ())
 
 
 def extra_arguments(spec: Object) -> Sequence[str]:

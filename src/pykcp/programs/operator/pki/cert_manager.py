@@ -35,8 +35,12 @@ class CertManagerIssuance:
     ) -> None:
         self._engine, self._namespace = engine, namespace
         self._is_installed, self._issues_all = is_installed, issues_all
-        self.wanted: list[Object] = []
+        self._wanted: dict[tuple[str, str], Object] = {}
+
+    @property
+    def wanted(self) -> list[Object]:
         """Certificates and Issuers."""
+        return list(self._wanted.values())
 
     def ensure(self, request: CertificateRequest, owner: WorkloadOwner | None) -> IssuedCertificate:
         if not self._is_asked(request):
@@ -46,10 +50,16 @@ class CertManagerIssuance:
             raise IssuerMissing(
                 f'{request.name}: issuer "{name}" needs cert-manager, which is not installed'
             )
-        self.wanted.append(self._certificate(request, owner))
+        if request.foreign_issuer is None:
+            # Of the first that asks for it: what is above, which may be made or given, has none.
+            self._want(self._issuer(request.issuer, owner))
+        self._want(self._certificate(request, owner))
         if request.is_authority and self._issues_all:
-            self.wanted.append(self._issuer(request.name, owner))
+            self._want(self._issuer(request.name, owner))
         return self._written(request)
+
+    def _want(self, obj: Object) -> None:
+        self._wanted.setdefault((obj["kind"], obj["metadata"]["name"]), obj)
 
     def _is_asked(self, request: CertificateRequest) -> bool:
         if request.foreign_issuer is not None:
@@ -82,6 +92,7 @@ class CertManagerIssuance:
         except CredentialError as error:
             raise NotIssuedYet(f'Certificate "{request.name}": {error}') from error
         ends = leaf.not_valid_after_utc.timestamp()
+        lifetime = ends - leaf.not_valid_before_utc.timestamp()
         authority = held.data.get(AUTHORITY, b"")
         revision = int(held.annotations.get("cert-manager.io/certificate-revision") or 1)
         return IssuedCertificate(
@@ -91,7 +102,7 @@ class CertManagerIssuance:
             authority,
             revision,
             ends,
-            ends - request.renewal_margin,
+            ends - request.margin_of(lifetime),
         )
 
     def _certificate(self, request: CertificateRequest, owner: WorkloadOwner | None) -> Object:
@@ -156,7 +167,9 @@ def _key(request: CertificateRequest) -> Object:
     made: Object = {
         "algorithm": key.algorithm,
         "encoding": key.encoding,
-        "rotationPolicy": key.rotation,
+        # cert-manager knows no phases: with another key, nothing that an authority has signed
+        # would be trusted any more, and it is not signed anew.
+        "rotationPolicy": "Never" if request.is_authority else key.rotation,
     }
     if key.size:
         made["size"] = key.size

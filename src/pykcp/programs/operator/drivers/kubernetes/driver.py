@@ -6,9 +6,8 @@ from collections.abc import Iterable
 
 from pykcp.clients.interface import Writer
 from pykcp.machinery.resources import GroupVersionResource
-from pykcp.programs.operator.compiled import CONFIG_MAP, SECRET, CompiledWorkload
+from pykcp.programs.operator.compiled import CONFIG_MAP, SECRET
 from pykcp.programs.operator.configuration.status import ReplicaCounts
-from pykcp.programs.operator.drivers.kubernetes.objects import workload_objects
 from pykcp.programs.operator.records import ConfigRecord
 from pykcp.types import Object
 
@@ -37,18 +36,10 @@ class KubernetesDriver:
 
     async def write(self, namespace: str, records: Iterable[ConfigRecord]) -> list[Object]:
         """Write Secrets and ConfigMaps; what the server has made of them."""
-        return [await self._apply(record.to_object(namespace)) for record in records]
+        return [await self.apply(record.to_object(namespace)) for record in records]
 
-    async def run(self, workload: CompiledWorkload, live: Object | None) -> None:
-        """Make the objects of a workload what they should be; `live`: its Deployment."""
-        replicas = (live.get("spec") or {}).get("replicas") if live is not None else None
-        for obj in workload_objects(workload, replicas):
-            if obj["kind"] == "PersistentVolumeClaim":
-                # A claim outlives its object: data goes when the user deletes it.
-                obj["metadata"].pop("ownerReferences", None)
-            await self._apply(obj)
-
-    async def _apply(self, obj: Object) -> Object:
+    async def apply(self, obj: Object) -> Object:
+        """Make an object what it should be; what the server has made of it."""
         return await self._writer.apply(HOST, APPLIED[obj["kind"]], obj, force=True)
 
 

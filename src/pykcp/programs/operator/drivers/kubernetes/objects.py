@@ -28,6 +28,8 @@ _SECURITY: Object = {
     "capabilities": {"drop": ["ALL"]},
     "seccompProfile": {"type": "RuntimeDefault"},
 }
+_LAST_WORDS = "FallbackToLogsOnError"
+"""The status of a pod shows the last lines of a program that failed; conditions quote them."""
 
 
 def workload_objects(workload: CompiledWorkload, live_replicas: int | None = None) -> list[Object]:
@@ -141,12 +143,13 @@ def _container(workload: CompiledWorkload, mounts: list[Object]) -> Object:
         "args": list(workload.arguments),
         "ports": [{"name": "https", "containerPort": SECURE_PORT, "protocol": "TCP"}],
         "securityContext": _SECURITY,
+        "terminationMessagePolicy": _LAST_WORDS,
         "volumeMounts": [*mounts, *workload.mounts],
     }
     if workload.environment:
         made["env"] = [{"name": k, "value": v} for k, v in workload.environment.items()]
-    if workload.resources:
-        made["resources"] = {part: dict(values) for part, values in workload.resources.items()}
+    if resources := _resources(workload.resources, workload.claims):
+        made["resources"] = resources
     for name, probe in (
         ("startupProbe", workload.probes.startup),
         ("readinessProbe", workload.probes.readiness),
@@ -155,6 +158,13 @@ def _container(workload: CompiledWorkload, mounts: list[Object]) -> Object:
         if probe is not None:
             made[name] = _probe(probe)
     return made
+
+
+def _resources(
+    amounts: Mapping[str, Mapping[str, str]], claims: tuple[Object, ...]
+) -> dict[str, Any]:
+    made: dict[str, Any] = {part: dict(values) for part, values in amounts.items()}
+    return {**made, "claims": list(claims)} if claims else made
 
 
 def _probe(probe: Probe) -> Object:
@@ -175,14 +185,15 @@ def _init_container(
         "name": step.name,
         "image": step.image or workload.image,
         "securityContext": _SECURITY,
+        "terminationMessagePolicy": _LAST_WORDS,
         "volumeMounts": [*mounts, *step.mounts],
     }
     if step.command:
         made["command"] = list(step.command)
     if step.arguments:
         made["args"] = list(step.arguments)
-    if step.resources:
-        made["resources"] = {part: dict(values) for part, values in step.resources.items()}
+    if resources := _resources(step.resources, step.claims):
+        made["resources"] = resources
     return [*volumes, *step.volumes], made
 
 
@@ -247,6 +258,8 @@ def _service(workload: CompiledWorkload) -> Object:
     }
     if service.cluster_ip:
         spec["clusterIP"] = service.cluster_ip
+    if service.load_balancer_class and service.type == "LoadBalancer":
+        spec["loadBalancerClass"] = service.load_balancer_class
     return {
         "apiVersion": "v1",
         "kind": "Service",
@@ -261,6 +274,8 @@ def _claim(workload: CompiledWorkload) -> str:
 
 def _volume_claim(workload: CompiledWorkload) -> Object:
     metadata = _metadata(workload)
+    # A claim outlives its object: data goes when the user deletes it.
+    metadata.pop("ownerReferences", None)
     storage: Mapping[str, Any] = workload.storage
     spec: Object = {
         "accessModes": ["ReadWriteOnce"],
