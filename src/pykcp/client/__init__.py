@@ -12,7 +12,8 @@ other Python clients; `Provider` runs a controller over the consumers of an APIE
 
 from __future__ import annotations
 
-from pykcp.client.informers import ObjectInformer
+from pykcp.client.informers import ExportInformers, ObjectInformer, Place, place_of
+from pykcp.client.kinds import KindInfo
 from pykcp.client.objects import ObjectEvent, Objects
 from pykcp.client.providers import Provider, Reconciliation, RetryLater
 from pykcp.client.session import Kcp, connect
@@ -38,13 +39,16 @@ __all__ = [
     "Conflict",
     "CredentialError",
     "Expired",
+    "ExportInformers",
     "Forbidden",
     "Invalid",
     "Kcp",
+    "KindInfo",
     "NotFound",
     "ObjectEvent",
     "ObjectInformer",
     "Objects",
+    "Place",
     "Provider",
     "Reconciliation",
     "RetryLater",
@@ -54,4 +58,5 @@ __all__ = [
     "Unauthorized",
     "Workspace",
     "connect",
+    "place_of",
 ]

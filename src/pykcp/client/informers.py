@@ -122,6 +122,11 @@ class ObjectInformer:
             await asyncio.gather(self._task, return_exceptions=True)
             self._task = None
 
+    async def ended(self) -> None:
+        """Return when it was stopped. Raises what ended it."""
+        if self._task is not None:
+            await self._task
+
     async def _synced_or_failed(self) -> None:
         """The first read tells of a mistake: a kind that is not served, a missing permission."""
         assert self._task is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from typing import Any, TypeVar
 
 Result = TypeVar("Result")
@@ -20,12 +20,23 @@ class Portal:
 
     def run(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
         """The result of a coroutine. Interrupting the caller cancels it."""
+        if threading.current_thread() is self._thread:
+            coroutine.close()
+            raise RuntimeError("a handler that the client calls cannot wait for the client")
         future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
         try:
             return future.result()
         except KeyboardInterrupt:
             future.cancel()
             raise
+
+    def call(self, function: Callable[[], Result]) -> Result:
+        """What a function returns that has to be called in the thread."""
+
+        async def called() -> Result:
+            return function()
+
+        return self.run(called())
 
     def iterate(self, items: AsyncIterator[Result]) -> Iterator[Result]:
         """The items one by one; closing the iterator closes the source."""

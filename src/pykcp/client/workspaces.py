@@ -42,7 +42,7 @@ class Workspace:
         `/clusters/` in URLs; `reach`: gives the transport for another server.
         """
         self.transport, self.path = transport, path
-        self._prefix = prefix
+        self.prefix = prefix
         self.base = f"{prefix}/clusters/{path}" if path else prefix
         self.kinds = KindDirectory(transport, self.base)
         self.reach = reach or (lambda _url: transport)
@@ -63,6 +63,7 @@ class Workspace:
 
     @property
     def name(self) -> str:
+        """The last part of its path."""
         return self.path.rpartition(":")[2]
 
     @property
@@ -79,7 +80,7 @@ class Workspace:
         return self.enter(path)
 
     def _at(self, path: str) -> Workspace:
-        return Workspace(self.transport, path, prefix=self._prefix, reach=self.reach)
+        return Workspace(self.transport, path, prefix=self.prefix, reach=self.reach)
 
     async def __aiter__(self) -> AsyncIterator[Workspace]:
         """The children that one may see."""
@@ -127,6 +128,7 @@ class Workspace:
         return await self._above()._children().get(self.name)
 
     async def exists(self) -> bool:
+        """Whether there is one, ready or not, in the workspace above."""
         return await self._above()._children().find(self.name) is not None
 
     async def delete(self, *, wait: bool = False, timeout: float = 60.0) -> bool:
@@ -165,6 +167,7 @@ class Workspace:
         return Objects(self, kind, namespace)
 
     async def get(self, kind: str, name: str, namespace: str = "") -> Object:
+        """One object. Raises NotFound."""
         return await self.objects(kind).get(name, namespace)
 
     async def apply(self, obj: Object, *, force: bool = False) -> Object:
@@ -172,19 +175,29 @@ class Workspace:
         return await (await self._of(obj)).apply(obj, force=force)
 
     async def create_object(self, obj: Object) -> Object:
+        """Create an object of any kind; AlreadyExists if there is one of that name."""
         return await (await self._of(obj)).create(obj)
 
     async def delete_object(self, obj: Object) -> bool:
+        """Delete the object of this kind, namespace and name; False if there is none."""
         metadata = obj["metadata"]
         return await (await self._of(obj)).delete(metadata["name"], metadata.get("namespace", ""))
 
     async def _of(self, obj: Object) -> Objects:
         return Objects(self, await self.kinds.of_object(obj))
 
-    def informer(self, kind: str, namespace: str = "", *, labels: str = "") -> ObjectInformer:
-        """A copy of all objects of a kind that follows their changes."""
-        from pykcp.client.informers import ObjectInformer
+    def informer(
+        self, kind: str, namespace: str = "", *, labels: str = "", subtree: bool = False
+    ) -> ObjectInformer:
+        """A copy of all objects of a kind that follows their changes.
 
+        `subtree`: also of those in all workspaces below, for kinds of Kubernetes and kcp.
+        """
+        from pykcp.client.informers import ObjectInformer
+        from pykcp.client.subtree import SubtreeInformer
+
+        if subtree:
+            return SubtreeInformer(self, kind, namespace, labels=labels)
         return ObjectInformer(self.objects(kind, namespace), labels=labels)
 
     # --- APIs of others
