@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 
 import orjson
 
 from pykcp.apis.catalog import ResourceDefinition, builtin_definitions
 from pykcp.machinery.resources import API_BINDINGS
 from pykcp.registry import codec
-from pykcp.registry.catalog.bindings import NOTHING, BoundResource, bound_set, decode_binding
+from pykcp.registry.catalog.bindings import NOTHING, BoundResource, BoundSets, decode_binding
 from pykcp.registry.catalog.bound_discovery import BoundDiscovery
-from pykcp.registry.keys import kind_prefix, object_key
+from pykcp.registry.keys import kind_prefix, object_key, split_key
+from pykcp.steps import Steps
+from pykcp.storage.interface import Event
 from pykcp.storage.memory import MemoryStore
 from pykcp.storage.operations import PutKey
 from pykcp.types import Object
@@ -59,8 +61,38 @@ async def test_all_bindings_of_one_cluster_and_of_no_other() -> None:
     for cluster, name, plural in (("c1", "a", "cowboys"), ("c1", "b", "horses"), ("c2", "a", "x")):
         value = codec.encode(_binding(name, _bound(plural)), cluster)
         await store.write([PutKey(object_key(prefix, cluster, "", name), value)])
-    assert [plural for _, plural in bound_set(store, "c1")] == ["cowboys", "horses"]
-    assert bound_set(store, "c3") is NOTHING
+    sets = BoundSets(store)
+    assert [plural for _, plural in sets.of_cluster("c1")] == ["cowboys", "horses"]
+    assert sets.of_cluster("c3") is NOTHING
+
+
+async def test_large_bindings_are_decoded_once_per_change() -> None:
+    store = MemoryStore()
+    sets = BoundSets(store)
+    prefix = kind_prefix(API_BINDINGS)
+
+    def follow(events: Sequence[Event]) -> None:
+        for event in events:
+            sets.changed(event, split_key(event.key).cluster)
+
+    store.listen(follow)
+
+    async def write(name: str, *bound: Object) -> None:
+        value = codec.encode(_binding(name, *bound), "c")
+        await store.write([PutKey(object_key(prefix, "c", "", name), value)])
+
+    await write("small", _bound("horses"))
+    await write("wide", *(_bound(f"r{number}") for number in range(1_000)))
+    found = sets.of_cluster("c")
+    assert len(found) == 1_001
+    assert found["wild.west", "r999"].binding == "wide"
+    before = found["wild.west", "r999"]
+    await write("small", _bound("cowboys"))
+    found = sets.of_cluster("c")
+    assert ("wild.west", "horses") not in found
+    assert found["wild.west", "r999"] is before
+    await write("wide", _bound("r1"))
+    assert sorted(plural for _, plural in sets.of_cluster("c")) == ["cowboys", "r1"]
 
 
 class _Definitions:
@@ -68,9 +100,10 @@ class _Definitions:
         self.reads: list[str] = []
         self._all = builtin_definitions()[:3]
 
-    def read(self, cluster: str) -> Iterator[ResourceDefinition]:
+    def read(self, cluster: str) -> Steps[tuple[ResourceDefinition, ...]]:
         self.reads.append(cluster)
-        yield from self._all
+        yield
+        return tuple(self._all)
 
 
 async def test_lists_are_made_once_until_something_changes() -> None:

@@ -5,17 +5,29 @@ Only the fields that are needed are decoded: bindings are read for every cluster
 
 from __future__ import annotations
 
+import asyncio
+from collections import ChainMap
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import msgspec
 
+from pykcp.aio.owner import spawn_detached
+from pykcp.aio.turns import heavy_turn
+from pykcp.caching import BoundedCache
 from pykcp.machinery.resources import API_BINDINGS
 from pykcp.registry.keys import kind_prefix
-from pykcp.storage.interface import Store
+from pykcp.storage.interface import Entry, Event, Store
 from pykcp.types import Object
 
 BINDINGS = kind_prefix(API_BINDINGS)
+_KEEP_CLUSTERS = 16384
+_KEEP_LARGE = 1 << 17
+"""Bound resources of all large bindings."""
+LARGE = 32 * 1024
+"""Octets of a binding that takes long to decode."""
+_WIDE = 512
+"""Bound resources of a binding that are not copied into the set of its cluster."""
 
 
 class BoundResource(NamedTuple):
@@ -40,9 +52,15 @@ class VirtualStorage(NamedTuple):
     """The `storage.virtual` of the export's resource."""
 
 
-BoundSet = Mapping[tuple[str, str], BoundResource]
-"""By group and plural."""
+BoundKey = tuple[str, str]
+"""Group and plural."""
+BoundSet = Mapping[BoundKey, BoundResource]
 NOTHING: BoundSet = {}
+
+
+class _LargeBinding(NamedTuple):
+    revision: int
+    brings: dict[BoundKey, BoundResource]
 
 
 class _Schema(msgspec.Struct, rename="camel"):
@@ -88,17 +106,77 @@ class _Binding(msgspec.Struct):
 _decode_binding = msgspec.json.Decoder(_Binding).decode
 
 
-def bound_set(store: Store, cluster: str) -> BoundSet:
-    """Everything that the bindings of a logical cluster bring."""
-    found: dict[tuple[str, str], BoundResource] = {}
-    for key in store.keys(f"{BINDINGS}{cluster}/"):
-        entry = store.get(key)
-        if entry is not None:
-            found.update(decode_binding(entry.value))
-    return found or NOTHING
+class BoundSets:
+    """What the bindings of logical clusters bring, by cluster.
+
+    Whoever looks for a resource cannot wait, so a large binding is decoded when it is written, in
+    the background, and once; those of its cluster that did not change are not decoded again.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._sets: BoundedCache[str, BoundSet] = BoundedCache("bindings", _KEEP_CLUSTERS)
+        self._large: BoundedCache[str, _LargeBinding] = BoundedCache(
+            "large-bindings", _KEEP_LARGE, cost=lambda binding: 1 + len(binding.brings)
+        )
+        """By key."""
+        self._written: dict[str, None] = {}
+        """Large ones that are going to be decoded."""
+        self._decoding: asyncio.Task[None] | None = None
+
+    def changed(self, event: Event, cluster: str) -> None:
+        """A binding was written or deleted."""
+        self._sets.pop(cluster)
+        self._large.pop(event.key)
+        if not event.deleted and len(event.value) > LARGE:
+            self._written[event.key] = None
+            if self._decoding is None:
+                self._decoding = spawn_detached(self._decode_written(), "large bindings")
+
+    def of_cluster(self, cluster: str) -> BoundSet:
+        """What the bindings of a cluster bring."""
+        known = self._sets.get(cluster)
+        if known is None:
+            known = self._sets.put(cluster, self._read(cluster))
+        return known
+
+    def _read(self, cluster: str) -> BoundSet:
+        found: dict[BoundKey, BoundResource] = {}
+        wide: list[dict[BoundKey, BoundResource]] = []
+        for key in self._store.keys(f"{BINDINGS}{cluster}/"):
+            entry = self._store.get(key)
+            brings = self._of_entry(entry) if entry is not None else {}
+            if len(brings) > _WIDE:
+                wide.append(brings)
+            else:
+                found.update(brings)
+        if wide:  # to merge them would take long after every change of one
+            return ChainMap(found, *wide)
+        return found or NOTHING
+
+    def _of_entry(self, entry: Entry) -> dict[BoundKey, BoundResource]:
+        if len(entry.value) <= LARGE:
+            return dict(decode_binding(entry.value))
+        known = self._large.get(entry.key)
+        if known is None or known.revision != entry.revision:
+            brings = dict(decode_binding(entry.value))
+            known = self._large.put(entry.key, _LargeBinding(entry.revision, brings))
+        return known.brings
+
+    async def _decode_written(self) -> None:
+        try:
+            while self._written:
+                key = next(iter(self._written))
+                del self._written[key]
+                entry = self._store.get(key)
+                if entry is not None:
+                    async with heavy_turn(key):
+                        self._of_entry(entry)
+        finally:
+            self._decoding = None
 
 
-def decode_binding(value: bytes) -> Iterator[tuple[tuple[str, str], BoundResource]]:
+def decode_binding(value: bytes) -> Iterator[tuple[BoundKey, BoundResource]]:
     """The resources that one stored binding brings, by group and plural."""
     binding = _decode_binding(value)
     for bound in binding.status.bound_resources:

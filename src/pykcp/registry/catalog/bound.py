@@ -8,22 +8,24 @@ a binding. Nothing exists for a cluster that is not in use, and events drop what
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from heapq import merge
 
 import orjson
 
 from pykcp.apis.catalog import ResourceDefinition
 from pykcp.apis.kcp_catalog import BOUND_CRDS, is_exported
-from pykcp.caching import BoundedCache
 from pykcp.machinery.resources import API_EXPORTS, API_RESOURCE_SCHEMAS
 from pykcp.machinery.status import ServiceUnavailable
 from pykcp.registry.catalog.bindings import (
     BINDINGS,
+    BoundKey,
     BoundResource,
     BoundSet,
+    BoundSets,
     VirtualStorage,
-    bound_set,
 )
 from pykcp.registry.catalog.bound_definitions import CRDS, BoundDefinitions
 from pykcp.registry.catalog.bound_discovery import BoundDiscovery
@@ -34,12 +36,12 @@ from pykcp.registry.codec import decode
 from pykcp.registry.indexes.apis import exports_with_identity
 from pykcp.registry.keys import WILDCARD, kind_prefix, object_key, split_key
 from pykcp.registry.resource import Resource
+from pykcp.steps import Steps
 from pykcp.storage.interface import Event, Store
 from pykcp.types import Object
 
 _EXPORTS = kind_prefix(API_EXPORTS)
 _SCHEMAS = kind_prefix(API_RESOURCE_SCHEMAS)
-_KEEP_CLUSTERS = 16384
 
 FindSystem = Callable[[str, str, str], Resource | None]
 FindStorage = Callable[[BoundResource, str, str], Object | None]
@@ -65,7 +67,7 @@ class BoundResources:
         self._store = store
         self._find_system = find_system
         self._find_storage, self._find_published = find_storage, find_published
-        self._sets: BoundedCache[str, BoundSet] = BoundedCache("bindings", _KEEP_CLUSTERS)
+        self._sets = BoundSets(store)
         self._root_identities = RootIdentities(store)
         self._defined = BoundDefinitions(store, make)
         self._discovery = BoundDiscovery(self._definitions)
@@ -76,7 +78,7 @@ class BoundResources:
             key = event.key
             if key.startswith(BINDINGS):
                 cluster = split_key(key).cluster
-                self._sets.pop(cluster)
+                self._sets.changed(event, cluster)
                 self._discovery.forget(cluster)
             elif key.startswith(CRDS) and split_key(key).cluster == BOUND_CRDS:
                 self._defined.forget(split_key(key).name)
@@ -86,10 +88,7 @@ class BoundResources:
 
     def of_cluster(self, cluster: str) -> BoundSet:
         """What the bindings of a cluster bring."""
-        known = self._sets.get(cluster)
-        if known is None:
-            known = self._sets.put(cluster, bound_set(self._store, cluster))
-        return known
+        return self._sets.of_cluster(cluster)
 
     def provider(self, cluster: str, group: str, plural: str) -> str | None:
         """The logical cluster of the export that a cluster has a resource from."""
@@ -200,19 +199,33 @@ class BoundResources:
                 return (found, storage) if found is not None else None
         return None
 
-    def _definitions(self, cluster: str) -> Iterator[ResourceDefinition]:
-        for (group, plural), bound in sorted(self.of_cluster(cluster).items()):
-            if self.is_kcp(group, plural, bound.identity):
-                resource = self._find_system(group, "v1alpha1", plural)
-                if resource is not None:
-                    yield resource.definition
-                continue
-            try:
-                resources = self._resources(bound, group, plural)
-            except ServiceUnavailable:
-                # A status may name any schema. The others, and the deletion of the workspace,
-                # must not wait for one that is bound nowhere; the list is made again when its
-                # CRD appears.
-                continue
-            if resources:
-                yield next(iter(resources.values())).definition
+    def _definitions(self, cluster: str) -> Steps[tuple[ResourceDefinition, ...]]:
+        """By group and name. A status may list tens of thousands of resources."""
+        found = self.of_cluster(cluster)
+        parts: list[list[BoundKey]] = []
+        for part in found.maps if isinstance(found, ChainMap) else (found,):
+            parts.append(sorted(part))
+            yield
+        made: dict[BoundKey, ResourceDefinition] = {}
+        for key in merge(*parts):
+            yield
+            group, plural = key
+            definition = self._definition(group, plural, found[key]) if key not in made else None
+            if definition is not None:
+                made[key] = definition
+        return tuple(made.values())
+
+    def _definition(
+        self, group: str, plural: str, bound: BoundResource
+    ) -> ResourceDefinition | None:
+        if self.is_kcp(group, plural, bound.identity):
+            resource = self._find_system(group, "v1alpha1", plural)
+            return resource.definition if resource is not None else None
+        try:
+            resources = self._resources(bound, group, plural)
+        except ServiceUnavailable:
+            # A status may name any schema. The others, and the deletion of the workspace,
+            # must not wait for one that is bound nowhere; the list is made again when its
+            # CRD appears.
+            return None
+        return resources.definition if resources else None

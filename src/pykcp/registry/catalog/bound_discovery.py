@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
-from pykcp.aio.slices import Slices
+from pykcp.aio.slices import in_slices
 from pykcp.apis.catalog import ResourceDefinition
 from pykcp.caching import BoundedCache
 from pykcp.registry.keys import WILDCARD
+from pykcp.steps import Steps, at_once
 
 _KEEP = 16384
 
 
 class BoundDiscovery:
-    def __init__(self, read: Callable[[str], Iterator[ResourceDefinition]]) -> None:
-        """`read`: the definitions of a logical cluster, made one after the other."""
+    def __init__(self, read: Callable[[str], Steps[tuple[ResourceDefinition, ...]]]) -> None:
+        """`read`: the definitions of a logical cluster."""
         self._read = read
+        self._changes = 0
         self._lists: BoundedCache[str, tuple[ResourceDefinition, ...]] = BoundedCache(
             "bound-lists", _KEEP
         )
 
     def forget(self, cluster: str) -> None:
         """The bindings of a cluster changed."""
+        self._changes += 1
         self._lists.pop(cluster)
 
     def forget_all(self) -> None:
         """A schema was bound for the first time, or is bound no longer: that is rare."""
+        self._changes += 1
         self._lists.clear()
 
     def is_loaded(self, cluster: str) -> bool:
@@ -35,16 +39,15 @@ class BoundDiscovery:
         """Make the definitions in slices; `definitions` then finds them made."""
         if self.is_loaded(cluster):
             return
-        slices = Slices()
-        for _ in self._read(cluster):
-            if slices.is_over():
-                await slices.next()
-        self.definitions(cluster)
+        seen = self._changes
+        found = await in_slices(self._read(cluster), cluster)
+        if seen == self._changes:
+            self._lists.put(cluster, found)
 
     def definitions(self, cluster: str) -> tuple[ResourceDefinition, ...]:
         if cluster in ("", WILDCARD):
             return ()
         known = self._lists.get(cluster)
         if known is None:
-            known = self._lists.put(cluster, tuple(self._read(cluster)))
+            known = self._lists.put(cluster, at_once(self._read(cluster)))
         return known
