@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from pykcp.aio.slices import in_slices
 from pykcp.auth.authz.attributes import Attributes, Decision
-from pykcp.auth.authz.rules import Match, PolicyRule
 from pykcp.auth.user import MASTERS, User
 from pykcp.caching import BoundedCache
 from pykcp.machinery.kcp.clusters import WILDCARD
@@ -36,10 +36,17 @@ from pykcp.virtual.framework import (
     split_clusters,
     split_head,
 )
+from pykcp.virtual.permissions import Permissions, compiled
 
 _KEEP = 256
+_KEEP_RULES = 1 << 18
+"""Rules of all workspace types, and the values in them."""
 _PRIVILEGED = User("system:apiserver", groups=(MASTERS,))
 _STATUS_VERBS = ("get", "patch", "update")
+
+
+KnownPermissions = BoundedCache[tuple[str, str, str], Permissions]
+"""By UID and resource version of workspace types, and the field that has the rules."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +89,9 @@ class LifecycleWorkspace:
         self._views: BoundedCache[str, tuple[VirtualView, VirtualView, VirtualView]] = BoundedCache(
             name, _KEEP
         )
+        self._permissions: KnownPermissions = BoundedCache(
+            f"{name}-permissions", _KEEP_RULES, cost=lambda known: known.size
+        )
 
     def visit(self, path: str) -> Visit | None:
         head = split_head(path, 1)
@@ -97,7 +107,7 @@ class LifecycleWorkspace:
     def _views_of(self, controller: str) -> tuple[VirtualView, VirtualView, VirtualView]:
         views = self._views.get(controller)
         if views is None:
-            party = _Party(controller, self._lifecycle, self._parts)
+            party = _Party(controller, self._lifecycle, self._parts, self._permissions)
             views = AllClusters(party), OneCluster(party), Content(party)
             self._views.put(controller, views)
         return views
@@ -115,8 +125,12 @@ class LifecycleWorkspace:
 class _Party:
     """One controller, and what it may do."""
 
-    def __init__(self, name: str, lifecycle: Lifecycle, parts: Parts) -> None:
+    def __init__(
+        self, name: str, lifecycle: Lifecycle, parts: Parts, permissions: KnownPermissions
+    ) -> None:
+        """`permissions`: of all controllers."""
         self.name, self.lifecycle, self.parts = name, lifecycle, parts
+        self.permissions = permissions
         self.type_path, self._colon, self._type = name.rpartition(":")
 
     async def authorize(self, call: Call) -> Decision:
@@ -246,13 +260,24 @@ class Content(VirtualView):
         spec = (workspace_type or {}).get("spec") or {}
         rules = spec.get(lifecycle.permissions)
         if rules:
-            problem = denial(attributes_of(call), rules)
+            permissions = await self._permissions(workspace_type or {}, rules)
+            problem = permissions.denial(attributes_of(call))
             if problem is not None:
                 raise PlainError(f"{who} denied by {lifecycle.permissions}: {problem}", code=403)
             groups = (lifecycle.group + party.name, *call.user.groups)
             call.user = User(call.user.name, call.user.uid, groups, call.user.extra)
         else:
             call.user = self._creator(call, cluster)
+
+    async def _permissions(self, workspace_type: Object, rules: list[Object]) -> Permissions:
+        """The rules of a workspace type, compiled once for each of its versions."""
+        metadata, field = workspace_type["metadata"], self._party.lifecycle.permissions
+        key = (metadata["uid"], metadata.get("resourceVersion") or "", field)
+        known = self._party.permissions.get(key)
+        if known is None:
+            known = await in_slices(compiled(rules))
+            self._party.permissions.put(key, known)
+        return known
 
     def _creator(self, call: Call, cluster: Object) -> User:
         creator = (cluster.get("spec") or {}).get("createdBy")
@@ -267,22 +292,3 @@ class Content(VirtualView):
             tuple(creator.get("groups") or ()),
             extra,
         )
-
-
-def denial(attributes: Attributes, rules: list[Object]) -> str | None:
-    """Why policy rules do not allow a request; None if they do."""
-    resource = attributes.resource
-    if attributes.subresource:
-        resource = f"{resource}/{attributes.subresource}"
-    for rule in rules:
-        match = PolicyRule.from_json(rule).match(attributes, resource)
-        if match in (Match.FOR_THIS_NAME, Match.FOR_ALL_NAMES):
-            return None
-    if not attributes.is_resource:
-        return f"no rule allows {attributes.verb} on {attributes.path}"
-    text = f"no rule allows {attributes.verb} on {attributes.group or 'core'}/{resource}"
-    if attributes.name:
-        text += f" ({attributes.name})"
-    if attributes.namespace:
-        text += f" in namespace {attributes.namespace}"
-    return text

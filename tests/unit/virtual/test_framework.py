@@ -11,7 +11,8 @@ from pykcp.machinery.kcp.claims import claimed_identity, sides
 from pykcp.steps import at_once
 from pykcp.virtual.apiexport.access import with_warrant
 from pykcp.virtual.framework import split_clusters, split_head
-from pykcp.virtual.lifecycle import denial, is_own_removal
+from pykcp.virtual.lifecycle import is_own_removal
+from pykcp.virtual.permissions import compiled
 
 
 @pytest.mark.parametrize(
@@ -92,7 +93,9 @@ _USER = User("u")
     ],
 )  # fmt: skip
 def test_policy_rules(attributes: Attributes, expected: str | None) -> None:
-    assert denial(attributes, RULES) == expected
+    others = [{"verbs": ["get"], "apiGroups": ["x"], "resources": [f"r{n}"]} for n in range(100)]
+    for rules in (RULES, [*others, *RULES]):
+        assert at_once(compiled(rules)).denial(attributes) == expected
 
 
 def test_warrants_are_for_one_cluster() -> None:
