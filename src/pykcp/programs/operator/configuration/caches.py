@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pykcp.programs.operator.compiled import CACHE_SERVER, PROXY_PROBES, CompiledWorkload
-from pykcp.programs.operator.configuration import arguments
+from pykcp.programs.operator.configuration import arguments, images
 from pykcp.programs.operator.configuration.certificates import cache_place, root_authority
 from pykcp.programs.operator.configuration.files import (
     WorkloadFiles,
@@ -47,12 +47,14 @@ def cache_workload(world: World, cache: Object) -> CompiledWorkload:
     authority = files.copy(f"{_TLS}/ca/root/tls.crt", _trust(cache), "ca.crt")
     serving = files.pair(f"{_TLS}/server", f"{name}-server")
     is_single = not spec.get("etcd")
+    knows = images.knows(world.platform, spec, images.CACHE_CLIENTS)
+    clients = [f"--client-ca-file={authority}"] if knows else []
     words = [
         *listen_flags(world, place),
         f"--root-directory={world.platform.data(place)}",
         f"--tls-cert-file={serving[0]}",
         f"--tls-private-key-file={serving[1]}",
-        f"--client-ca-file={authority}",
+        *clients,
         *arguments.verbosity(spec),
         *arguments.etcd(spec, files, "/etc/cache-server/etcd"),
         *extra_arguments(spec),

@@ -14,10 +14,10 @@ from pykcp.programs.operator.configuration.files import (
     put_config,
     put_kubeconfig,
 )
+from pykcp.programs.operator.configuration.images import has_our_programs, inherited_image
 from pykcp.programs.operator.configuration.shards import SHARDS_FILE
 from pykcp.programs.operator.configuration.workloads import (
     extra_arguments,
-    has_our_programs,
     listen_flags,
     make_workload,
     merged_resources,
@@ -92,7 +92,7 @@ def front_proxy_workload(world: World, proxy: Object, root: Object) -> CompiledW
 def root_proxy_workload(world: World, root: Object) -> CompiledWorkload:
     """Resolves paths of workspaces for the operator; the administrator's groups are not dropped."""
     name = f"{name_of(root)}-proxy"
-    spec = at(root, "proxy", {})
+    spec = inherited_image(at(root, "proxy", {}), root["spec"])
     made = _ProxyWorkload(world, root, root, spec, root_proxy_place(world, root))
     return made.make(
         compiled.ROOT_SHARD_PROXY, name, f"{name}-config", name, ROOT_PROXY_USER, SECURE_PORT
@@ -165,7 +165,7 @@ class _ProxyWorkload:
 
     def _expected_shards(self) -> Iterator[str]:
         """For a start while the root shard is away."""
-        if has_our_programs(self._world, self._spec):
+        if has_our_programs(self._world.platform, self._spec):
             name = known_shards(name_of(self._root))
             where = f"{_HOME}/shards/{SHARDS_FILE}"
             path = self._files.copy(where, name, SHARDS_FILE, kind=compiled.CONFIG_MAP)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from pykcp.programs.operator import compiled
 from pykcp.programs.operator.compiled import DEFAULT_REPLICAS, SHARD_PROBES, CompiledWorkload
-from pykcp.programs.operator.configuration import arguments, trust
+from pykcp.programs.operator.configuration import arguments, images, trust
 from pykcp.programs.operator.configuration.caches import cache_connection
 from pykcp.programs.operator.configuration.files import (
     WorkloadFiles,
@@ -119,6 +119,8 @@ class _ShardWorkload:
         yield f"--shard-client-cert-file={pair[0]}"
         yield f"--shard-client-key-file={pair[1]}"
         yield f"--shard-virtual-workspace-ca-file={authority}"
+        if not images.knows(self._world.platform, self._shard["spec"], images.MOUNTS):
+            return
         mounts = self._files.pair("/etc/kcp/tls/mounts-proxy", f"{self._name}-mounts-proxy")
         yield f"--mount-proxy-client-cert-file={mounts[0]}"
         yield f"--mount-proxy-client-key-file={mounts[1]}"

@@ -13,7 +13,7 @@ from pykcp.programs.operator.compiled import (
 )
 from pykcp.programs.operator.configuration.files import WorkloadFiles
 from pykcp.programs.operator.configuration.world import World, name_of, owner_of
-from pykcp.programs.operator.kinds.parts import IMAGE_REPOSITORY, IMAGE_TAG, is_kcp_image
+from pykcp.programs.operator.kinds.parts import IMAGE_REPOSITORY, IMAGE_TAG
 from pykcp.programs.operator.names import workload_labels
 from pykcp.programs.operator.platform import WorkloadPlace
 from pykcp.types import Object
@@ -28,12 +28,6 @@ CACHE_RESOURCES: Resources = {
     "requests": {"cpu": "500m", "memory": "1Gi"},
     "limits": {"cpu": "1", "memory": "2Gi"},
 }
-
-
-def has_our_programs(world: World, spec: Object) -> bool:
-    """Whether the programs of a workload are this project's. `spec`: what has its image."""
-    repository = (spec.get("image") or {}).get("repository") or IMAGE_REPOSITORY
-    return world.platform.has_our_programs or not is_kcp_image(repository)
 
 
 def listen_flags(world: World, place: WorkloadPlace) -> list[str]:

@@ -83,6 +83,11 @@ IMAGE = record(
     "What to run.",
     default={},
 )
+_OWN_PARTS: Object = {
+    name: {key: value for key, value in part.items() if key != "default"}
+    for name, part in IMAGE["properties"].items()
+}
+INHERITED_IMAGE = record(_OWN_PARTS, "What to run; what is not set is that of the whole.")
 RESOURCES = record(
     {"requests": QUANTITIES, "limits": QUANTITIES, "claims": FREE_LIST},
     "Requests and limits; each key overrides its default.",

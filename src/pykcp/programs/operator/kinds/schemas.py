@@ -50,7 +50,9 @@ _CACHE = p.record(
         "embedded": p.record({"enabled": p.flag("Not used: embedded unless ref is set.")}),
     }
 )
-_PROXY_OF_ROOT = p.record({"resources": p.RESOURCES, **p.WORKLOAD}, "The internal proxy.")
+_PROXY_OF_ROOT = p.record(
+    {"resources": p.RESOURCES, **p.WORKLOAD, "image": p.INHERITED_IMAGE}, "The internal proxy."
+)
 _MAPPING = p.record(
     {name: p.text() for name in ("path", "backend", "backend_server_ca", "proxy_client_cert", "proxy_client_key")},
     required=("path", "backend", "backend_server_ca", "proxy_client_cert", "proxy_client_key"),
