@@ -12,7 +12,13 @@ from pykcp.clients.credential_files import read as read  # noqa: PLC0414 — lik
 def ensure_directory(path: Path) -> None:
     """A directory that only its owner can enter; an existing one is left as it is."""
     try:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        missing = [one for one in path.parents if not one.exists()]
+        for parent in reversed(missing):
+            parent.mkdir(exist_ok=True)
+            _give(parent, parent.parent)
+        if not path.is_dir():
+            path.mkdir(mode=0o700, exist_ok=True)
+            _give(path, path.parent)
     except OSError as error:
         raise CredentialError(f"cannot make {path}: {error.strerror or error}") from error
 
@@ -33,6 +39,7 @@ def _write(path: Path, content: bytes, mode: int) -> None:
         descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
         with os.fdopen(descriptor, "wb") as file:
             os.fchmod(file.fileno(), mode)  # whatever the umask, or a left-over file's mode
+            _give(file.fileno(), path.parent)
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
@@ -40,6 +47,12 @@ def _write(path: Path, content: bytes, mode: int) -> None:
     except OSError as error:
         beside.unlink(missing_ok=True)
         raise CredentialError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def _give(what: Path | int, parent: Path) -> None:
+    """What root writes into a directory of another user is for programs of that user."""
+    if os.geteuid() == 0 and (owner := parent.stat()).st_uid != 0:
+        os.chown(what, owner.st_uid, owner.st_gid)
 
 
 def read_if_present(path: Path) -> bytes | None:

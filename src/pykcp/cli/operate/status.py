@@ -21,7 +21,10 @@ _SOON_DAYS = 14
 
 
 def read_status(root: pathlib.Path) -> tuple[Object, bool]:
-    """The status, and whether a supervisor answered; that of its last run if none did."""
+    """The status, and whether it is that of now; that of the last run if no supervisor answered.
+
+    Where systemd runs the programs, they are asked themselves.
+    """
     from pykcp.programs.kit.errors import SettingsError
     from pykcp.programs.operator.host.control import NotRunning, ask
     from pykcp.programs.operator.host.layout import HostFiles, read_json
@@ -29,6 +32,10 @@ def read_status(root: pathlib.Path) -> tuple[Object, bool]:
     try:
         return next(iter(ask(root, "status"))), True
     except NotRunning:
+        from pykcp.programs.operator.host.systemd import live_status
+
+        if (live := live_status(HostFiles(root))) is not None:
+            return live, True
         found = read_json(HostFiles(root).status)
     if found is None:
         raise SettingsError(f"there is no installation in {root}; begin one with: kcp up")

@@ -3,53 +3,66 @@
 from __future__ import annotations
 
 import pathlib
-import sys
-import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pykcp.programs.operator.drivers.systemd.user import SystemdUser
     from pykcp.programs.operator.host.installation import Installation
-    from pykcp.programs.operator.host.settings import UpOptions
+    from pykcp.programs.operator.host.settings import UpSettings
+    from pykcp.programs.operator.host.systemd import SystemdHost
 
 
-def write_units(installation: Installation, options: UpOptions) -> int:
-    from pykcp.auth.files import ensure_directory, write_public
+def up_with_systemd(settings: UpSettings) -> int:
     from pykcp.programs.kit.errors import SettingsError
-    from pykcp.programs.operator.drivers.process.commands import InstalledPrograms
-    from pykcp.programs.operator.drivers.process.materialize import materialize
-    from pykcp.programs.operator.drivers.systemd.units import renewal_units, workload_units
+    from pykcp.programs.operator.drivers.systemd.user import find_user, own_directory
+    from pykcp.programs.operator.host.control import is_running
+    from pykcp.programs.operator.host.systemd import SystemdHost
 
-    root, directory = installation.files.root, pathlib.Path(options.systemd).absolute()
-    configured = installation.configure(time.time())
-    if configured.problems:
-        raise SettingsError("\n".join(configured.problems))
-    programs = InstalledPrograms(root / "versions")
-    commands = {one.name: programs.command(one) for one in configured.local}
-    for one in configured.local:
-        materialize(one.files)
-        materialize(file for step in one.init for file in step.files)
-        if one.data_directory:
-            ensure_directory(pathlib.Path(one.data_directory))
-    namespace = configured.manifests.namespace
-    again = [
-        sys.executable, "-m", "pykcp", "up", f"--root-directory={root}", f"--systemd={directory}",
-        *([f"--systemd-user={options.systemd_user}"] if options.systemd_user else []),
-    ]  # fmt: skip
-    units = [
-        *workload_units(configured.local, commands, namespace, str(root), options.systemd_user),
-        *renewal_units(namespace, again),
-    ]
-    changed = []
-    for unit in units:
-        path = directory / unit.name
-        if not path.exists() or path.read_text() != unit.text:
-            write_public(path, unit.text.encode())
-            changed.append(unit)
-    print(f"{len(changed)} of {len(units)} units have changed in {directory}")
-    if changed:
-        names = [name for unit in changed for name in unit.instances]
+    options, root = settings.up, settings.generic.root_directory.absolute()
+    user = find_user(options.systemd_user)
+    if is_running(root):
+        raise SettingsError(
+            f"a supervisor runs the programs of {root}, which those of systemd cannot run beside; "
+            f"stop it with: kcp down --root-directory={root}"
+        )
+    own_directory(root, user)
+    installation = _installation(settings, user)
+    host = SystemdHost(installation, pathlib.Path(options.systemd).absolute(), user)
+    is_done = host.run_until_done(options.timeout) if options.systemd_wait else host.run_once()
+    _print(host, options.systemd)
+    return 0 if is_done or not options.systemd_wait else 1
+
+
+def _installation(settings: UpSettings, user: SystemdUser | None) -> Installation:
+    from pykcp.cli.operate.up import choose
+    from pykcp.programs.operator.drivers.systemd.user import acting_as, check_program
+    from pykcp.programs.operator.host.installation import Installation
+    from pykcp.programs.operator.host.layout import HostFiles
+
+    with acting_as(user):
+        check_program(user)
+        files = HostFiles(settings.generic.make_root())
+        choices = choose(settings, files)
+        installation = Installation(files, choices)
+        installation.check()
+        files.save_choices(choices)
+    return installation
+
+
+def _print(host: SystemdHost, directory: str) -> None:
+    """What systemd is to be told, and what cannot be done before its programs run."""
+    print(f"{len(host.written)} of {host.count} units have changed in {directory}")
+    if host.surplus:
+        print(f"systemctl disable --now {' '.join(host.surplus)}")
+    if host.written or host.surplus:
         print("systemctl daemon-reload")
+    names = [name for unit in host.written.values() for name in unit.instances]
+    if names:
         print(f"systemctl enable {' '.join(names)}")
-        for name in names:
-            print(f"systemctl restart {name}")
-    return 0
+    for name in names:
+        print(f"systemctl restart {name}")
+    for one in host.reports:
+        if not one.is_available:
+            print(f"not ready yet: {one.name}")
+    for name, text in host.waiting.items():
+        print(f"waiting: {name}: {text}")

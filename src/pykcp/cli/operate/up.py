@@ -64,24 +64,24 @@ def _up(settings: UpSettings, warnings: Iterable[str]) -> int:
     from pykcp.programs.operator.host.installation import Installation
     from pykcp.programs.operator.host.layout import HostFiles
 
+    if settings.up.systemd:
+        from pykcp.cli.operate.systemd import up_with_systemd
+
+        return up_with_systemd(settings)
     files = HostFiles(settings.generic.make_root())
-    choices = _choose(settings, files)
+    choices = choose(settings, files)
     installation = Installation(files, choices)
     installation.check()
     if is_running(files.root):
         files.save_choices(choices)
         return _apply(files, settings.up.timeout)
     files.save_choices(choices)
-    if settings.up.systemd:
-        from pykcp.cli.operate.systemd import write_units
-
-        return write_units(installation, settings.up)
     if settings.up.detach:
         return _detach(files, settings)
     return _run(installation, settings, warnings)
 
 
-def _choose(settings: UpSettings, files: HostFiles) -> HostChoices:
+def choose(settings: UpSettings, files: HostFiles) -> HostChoices:
     """What was given now, over what was given before."""
     from pykcp.programs.kit.errors import SettingsError
     from pykcp.programs.operator.host.layout import HostChoices
@@ -102,6 +102,9 @@ def _choose(settings: UpSettings, files: HostFiles) -> HostChoices:
         )
         if getattr(given, name) != getattr(default, name)
     }
+    # Who runs the programs is not kept: a call without the flag runs them itself.
+    changes["systemd"] = str(pathlib.Path(given.systemd).absolute()) if given.systemd else ""
+    changes["systemd_user"] = given.systemd_user
     if given.filename:
         changes["manifests"] = str(pathlib.Path(given.filename).absolute())
     elif given.variant:

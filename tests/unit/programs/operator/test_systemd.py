@@ -45,7 +45,7 @@ def _units() -> dict[str, str]:
     commands = {one.name: [sys.executable, *one.arguments] for one in workloads}
     units = [
         *workload_units(workloads, commands, "kcp", "/srv/kcp", "root"),
-        *renewal_units("kcp", [sys.executable, "-m", "pykcp", "up"]),
+        *renewal_units("kcp", [sys.executable, "-m", "pykcp", "up"], "/srv/kcp"),
     ]
     return {one.name: one.text for one in units}
 

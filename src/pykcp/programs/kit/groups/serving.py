@@ -145,7 +145,6 @@ class ServingOptions(OptionGroup):
     cert_dir: str = option(
         "Directory of the serving certificate that is made if --tls-cert-file is not given; the root directory if empty.",
         "",
-        check=directory,
     )
     tls_cert_file: str = option(
         "Serving certificate (PEM), with intermediates. Made if not given.", ""
@@ -177,6 +176,8 @@ class ServingOptions(OptionGroup):
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()
+        if self.cert_dir and not self.tls_cert_file:  # or nothing is written to it
+            yield from directory("cert-dir", self.cert_dir)
         yield from key_pairs(
             "tls-cert-file", self.tls_cert_file, "tls-private-key-file", self.tls_private_key_file
         )

@@ -44,6 +44,9 @@ class HostChoices:
     version: str = ""
     """Of the programs, in place of `image.tag`: set by `kcp upgrade`."""
     metrics_bind_address: str = "0"
+    systemd: str = ""
+    """The directory of the units, if systemd runs the programs."""
+    systemd_user: str = ""
 
 
 class HostFiles:

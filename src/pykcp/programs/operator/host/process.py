@@ -9,16 +9,11 @@ import signal
 import time
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from pykcp.aio.owner import TaskOwner
 from pykcp.clients.credential_files import CredentialError
-from pykcp.clients.errors import SendFailed
-from pykcp.clients.interface import Client
-from pykcp.machinery.status import StatusError
 from pykcp.programs.kit.errors import SettingsError
-from pykcp.programs.operator.cluster.cleanup import Cleanup
-from pykcp.programs.operator.configuration.world import NotConfigurable
 from pykcp.programs.operator.drivers.process.state import WorkloadReport, all_available
 from pykcp.programs.operator.drivers.process.supervisor import Supervisor
 from pykcp.programs.operator.host.certificates import request_renewal
@@ -27,6 +22,7 @@ from pykcp.programs.operator.host.deliveries import FETCH_SECONDS, deliver, fetc
 from pykcp.programs.operator.host.installation import ConfiguredHost, Installation
 from pykcp.programs.operator.host.layout import HostFiles, write_json
 from pykcp.programs.operator.host.status import host_status
+from pykcp.programs.operator.host.tending import has_gone, object_label, tend_objects
 from pykcp.types import Object
 
 if TYPE_CHECKING:
@@ -42,10 +38,6 @@ _STATUS_SECONDS = 0.2
 
 _Seen = tuple[int, frozenset[str]]
 """Passes of the configuration stage, and the objects whose programs are available."""
-
-
-def _name(obj: Object) -> str:
-    return f"{obj['kind']}/{obj['metadata']['name']}"
 
 
 class running_host:  # noqa: N801  # a context, as those of other programs
@@ -165,7 +157,7 @@ class running_host:  # noqa: N801  # a context, as those of other programs
         """Note that what is to be there is there; deletions may wait for a person."""
         objects = self.configured.manifests.objects if self.configured is not None else ()
         wanted = [one for one in objects if not one["metadata"].get("deletionTimestamp")]
-        if not any(_name(one) in self.waiting for one in wanted):
+        if not any(object_label(one) in self.waiting for one in wanted):
             self._settled = seen
             self.supervisor.notify()
 
@@ -178,24 +170,12 @@ class running_host:  # noqa: N801  # a context, as those of other programs
         if configured is None or configured.world is None:
             self._settle(seen)
             return True
-        cleanup = Cleanup(cast("Client", configured.objects), configured.world)
-        is_done, available = True, self._available()
         async with self._configuring:
-            for obj in configured.manifests.objects:
-                name = _name(obj)
-                try:
-                    await cleanup.tend(obj, is_available=name in available)
-                except (SendFailed, StatusError, NotConfigurable, CredentialError) as error:
-                    _log.info("%s: %s", name, error)
-                    self.waiting[name] = str(error)
-                    is_done = False
-                else:
-                    self.waiting.pop(name, None)
+            is_done = await tend_objects(configured, self._available(), self.waiting)
         self._settle(seen)
         is_done &= await deliver(self.files, configured.remote, configured.world)
-        known = configured.objects.entries
-        if any(_name(one) not in known for one in configured.manifests.objects):
-            self._wake.set()  # what was deleted is gone: its programs are stopped
+        if has_gone(configured):
+            self._wake.set()
         return is_done
 
     async def _fetch(self) -> None:

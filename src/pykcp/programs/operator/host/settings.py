@@ -56,14 +56,21 @@ class UpOptions(OptionGroup):
         "",
     )
     systemd_user: str = option(
-        "User that the units run as; that of systemd if it is not given.", ""
+        "User that the units run as, and to whom the root directory belongs; that of systemd if it is not given.",
+        "",
+    )
+    systemd_wait: bool = option(
+        "With --systemd: return when the programs are ready, shards are registered and users have their roles; with code 1 if that takes longer than --timeout. The service of the daily timer does so.",
+        False,
     )
     detach: bool = option("Return when everything is ready; the supervisor goes on.", False)
     leave_running: bool = option(
         "When stopped by a signal, leave the programs running: the next `kcp up` goes on with them.",
         False,
     )
-    timeout: float = option("How long to wait until everything is ready, with --detach.", 300.0)
+    timeout: float = option(
+        "How long to wait until everything is ready, with --detach or --systemd-wait.", 300.0
+    )
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()
@@ -73,6 +80,12 @@ class UpOptions(OptionGroup):
             yield "--domain requires --variant"
         if self.systemd and self.detach:
             yield "--systemd and --detach cannot be used together"
+        for flag, value in (
+            ("systemd-user", self.systemd_user),
+            ("systemd-wait", self.systemd_wait),
+        ):
+            if value and not self.systemd:
+                yield f"--{flag} requires --systemd"
         for flag, address in (
             ("bind-address", self.bind_address),
             ("exposed-address", self.exposed_address),

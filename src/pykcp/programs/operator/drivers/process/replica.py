@@ -114,7 +114,7 @@ class ReplicaProcess:
         compiled = self.compiled
         command = self._place.programs.command(compiled)
         words = commands.replica_words(compiled, command, self.number)
-        host, port = _reached(compiled), compiled.listen.port
+        host, port = reached_host(compiled), compiled.listen.port
         if commands.can_share_port(compiled):
             host, port = _LOCAL, free_port()
             words += commands.sharing_flags(port)
@@ -330,7 +330,7 @@ class ReplicaProcess:
             self._changed()
 
 
-def _reached(compiled: CompiledWorkload) -> str:
+def reached_host(compiled: CompiledWorkload) -> str:
     """The address under which a process of this host is asked."""
     host = compiled.listen.host
     return {"0.0.0.0": _LOCAL, "": _LOCAL, "::": "::1"}.get(host, host)  # noqa: S104

@@ -6,9 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pykcp.machinery import quantity
+from pykcp.programs.kit.errors import SettingsError
 from pykcp.programs.operator.compiled import DEFAULT_REPLICAS, CompiledWorkload, Probe
 from pykcp.programs.operator.drivers.process.backoff import FIRST, LAST
-from pykcp.programs.operator.drivers.process.commands import can_share_port, sharing_flags
+from pykcp.programs.operator.drivers.process.commands import (
+    can_share_port,
+    has_own_data,
+    sharing_flags,
+)
 
 _GRACE = 20
 _STEPS = 6
@@ -16,6 +21,10 @@ _STEPS = 6
 _HEALTH_PORTS = 20000
 """Each instance answers health checks on a port of its own, which ends in its number."""
 _LEAST_START, _LEAST_WATCHDOG = 300.0, 60.0
+_RETRY = 60
+"""Seconds until what could not be done inside of the installation is tried again."""
+_PREFIXES = frozenset("-@:+!|")
+"""Before the path of a command they change how systemd runs it: with all rights, for instance."""
 _HARDENING = (
     "NoNewPrivileges=yes",
     "CapabilityBoundingSet=",
@@ -59,25 +68,34 @@ def workload_units(
         unit = _service(workload, commands[workload.name], target, root, user)
         instances += unit.instances
         yield unit
-    yield SystemdUnit(target, _target(namespace, instances), (target,))
+    yield SystemdUnit(target, _target(namespace, instances, root), (target,))
 
 
-def renewal_units(namespace: str, command: Sequence[str], user: str = "") -> Iterator[SystemdUnit]:
-    """A daily run of the configuration stage: it renews what is due."""
-    name = f"kcp-{namespace}-configure"
+def renewal_units(namespace: str, command: Sequence[str], root: str) -> Iterator[SystemdUnit]:
+    """A daily run of `kcp up --systemd`: it renews what is due and tends what runs.
+
+    It has no `User=`: it writes units and stops those that are not needed any more, for which it
+    needs the rights of who wrote them. Below the root directory it acts as the user of the units.
+    """
+    name = configure_unit(namespace)
     lines = [
         "[Unit]",
         f"Description=kcp: configuration and certificates of {namespace}",
+        f"After=kcp-{namespace}.target",
+        belongs_to(root),
         "",
         "[Service]",
         "Type=oneshot",
         f"ExecStart={_joined(command)}",
-        *([f"User={user}"] if user else []),
+        # Servers may be away, and shards that are deleted may wait for a person.
+        "Restart=on-failure",
+        f"RestartSec={_RETRY}",
     ]
     yield SystemdUnit(f"{name}.service", "\n".join(lines) + "\n")
     timer = [
         "[Unit]",
         f"Description=kcp: daily renewal of certificates of {namespace}",
+        belongs_to(root),
         "",
         "[Timer]",
         "OnCalendar=daily",
@@ -90,10 +108,41 @@ def renewal_units(namespace: str, command: Sequence[str], user: str = "") -> Ite
     yield SystemdUnit(f"{name}.timer", "\n".join(timer) + "\n", (f"{name}.timer",))
 
 
-def _target(namespace: str, instances: Sequence[str]) -> str:
+def configure_unit(namespace: str) -> str:
+    return f"kcp-{namespace}-configure"
+
+
+def unit_name(workload: CompiledWorkload) -> str:
+    return f"kcp-{workload.namespace}-{workload.name}"
+
+
+def belongs_to(root: str) -> str:
+    """A line of each unit of an installation, by which its units are found again."""
+    return f"# root directory {root}"
+
+
+def replica_count(workload: CompiledWorkload) -> int:
+    wanted = DEFAULT_REPLICAS if workload.replicas is None else workload.replicas
+    return wanted if can_share_port(workload) else min(wanted, 1)
+
+
+def instance_data(workload: CompiledWorkload, instance: int | str) -> str:
+    """The data directory of an instance; several that share a port each have one of their own."""
+    if replica_count(workload) > 1 and has_own_data(workload):
+        return f"{workload.data_directory}-{instance}"
+    return workload.data_directory
+
+
+def health_port(workload: CompiledWorkload, instance: int | str) -> str:
+    """Where an instance that shares its port answers probes; `%i` for the one that a unit has."""
+    return f"{_HEALTH_PORTS // 10 + workload.listen.port % 3000}{instance}"
+
+
+def _target(namespace: str, instances: Sequence[str], root: str) -> str:
     lines = [
         "[Unit]",
         f"Description=kcp: all programs of {namespace}",
+        belongs_to(root),
         *(f"Wants={one}" for one in instances),
         "",
         "[Install]",
@@ -105,13 +154,11 @@ def _target(namespace: str, instances: Sequence[str]) -> str:
 def _service(
     workload: CompiledWorkload, command: Sequence[str], target: str, root: str, user: str
 ) -> SystemdUnit:
-    name = f"kcp-{workload.namespace}-{workload.name}"
-    wanted = DEFAULT_REPLICAS if workload.replicas is None else workload.replicas
-    count = wanted if can_share_port(workload) else min(wanted, 1)
-    words = list(command)
+    name = unit_name(workload)
+    data = instance_data(workload, "%i")
+    words = [word.replace(workload.data_directory, data) if data else word for word in command]
     if can_share_port(workload):
-        tens = _HEALTH_PORTS // 10 + workload.listen.port % 3000
-        words += sharing_flags(f"{tens}%i")
+        words += sharing_flags(health_port(workload, "%i"))
     lines = [
         "[Unit]",
         f"Description=kcp: {workload.component} {workload.owner.name}, replica %i",
@@ -120,11 +167,12 @@ def _service(
         "Wants=network-online.target",
         f"PartOf={target}",
         f"# revision {workload.restart_revision}",
+        belongs_to(root),
         "",
         "[Service]",
         *_supervision(workload),
-        *(f"ExecStartPre={_joined((*step.command, *step.arguments))}" for step in workload.init),
-        f"ExecStart={_joined(words)}",
+        *(f"ExecStartPre={_command((*step.command, *step.arguments))}" for step in workload.init),
+        f"ExecStart={_command(words)}",
         "Restart=always",
         f"RestartSec={FIRST:g}",
         f"RestartSteps={_STEPS}",
@@ -136,12 +184,12 @@ def _service(
         *_limits(workload),
         *_HARDENING,
         f"ReadOnlyPaths={root}",
-        *([f"ReadWritePaths={workload.data_directory}"] if workload.data_directory else []),
+        *([f"ReadWritePaths={data}"] if data else []),
         "",
         "[Install]",
         f"WantedBy={target}",
     ]  # fmt: skip
-    instances = tuple(f"{name}@{number}.service" for number in range(count))
+    instances = tuple(f"{name}@{number}.service" for number in range(replica_count(workload)))
     return SystemdUnit(f"{name}@.service", "\n".join(lines) + "\n", instances)
 
 
@@ -170,6 +218,13 @@ def _limits(workload: CompiledWorkload) -> Iterator[str]:
         yield f"CPUQuota={quantity.parse(cpu).milli_value // 10}%"
 
 
+def _command(words: Sequence[str]) -> str:
+    """Of a program that a manifest may name: systemd is not to run it as somebody else."""
+    if words and words[0][:1] in _PREFIXES:
+        raise SettingsError(f"command {words[0]!r}: a unit cannot run it; name it by its path")
+    return _joined(words)
+
+
 def _joined(words: Sequence[str]) -> str:
     return " ".join(_quoted(one) for one in words)
 
@@ -177,5 +232,6 @@ def _joined(words: Sequence[str]) -> str:
 def _quoted(word: str) -> str:
     """As systemd reads it: quotes, and no specifiers or variables of its own but `%i`."""
     text = word.replace("\\", "\\\\").replace('"', '\\"').replace("$", "$$")
+    text = text.replace("\n", "\\n").replace("\r", "\\r")  # a line of its own would be a setting
     text = text.replace("%", "%%").replace("%%i", "%i")
-    return f'"{text}"' if not text or any(c in text for c in " \t'\";") else text
+    return f'"{text}"' if not text or any(c in text for c in " \t'\"\\;") else text
