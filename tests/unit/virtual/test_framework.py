@@ -12,7 +12,7 @@ from pykcp.steps import at_once
 from pykcp.virtual.apiexport.access import with_warrant
 from pykcp.virtual.framework import split_clusters, split_head
 from pykcp.virtual.lifecycle import is_own_removal
-from pykcp.virtual.permissions import compiled
+from pykcp.virtual.lifecycle.permissions import compiled
 
 
 @pytest.mark.parametrize(

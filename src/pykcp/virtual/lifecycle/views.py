@@ -36,7 +36,7 @@ from pykcp.virtual.framework import (
     split_clusters,
     split_head,
 )
-from pykcp.virtual.permissions import Permissions, compiled
+from pykcp.virtual.lifecycle.permissions import Permissions, compiled
 
 _KEEP = 256
 _KEEP_RULES = 1 << 18
