@@ -158,14 +158,16 @@ class StallWatchdog:
         self._is_stopping = False
         self._thread: threading.Thread | None = None
         self._loop_thread = 0
-        self._clock_id = 0
+        self._clock: int | None = None
+        """The CPU time of the loop's thread; None where the system has no such clock."""
         self._schedule = -1
         self._waited = 0.0
         """How long the loop's thread had waited for a processor when it was last looked at."""
 
     def start(self) -> None:
         self._loop_thread = threading.get_ident()
-        self._clock_id = time.pthread_getcpuclockid(self._loop_thread)
+        if hasattr(time, "pthread_getcpuclockid"):  # macOS does not have it
+            self._clock = time.pthread_getcpuclockid(self._loop_thread)
         with contextlib.suppress(OSError):
             path = f"/proc/self/task/{threading.get_native_id()}/schedstat"
             self._schedule = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -212,6 +214,10 @@ class StallWatchdog:
             return 0.0
         return int(os.pread(self._schedule, 100, 0).split()[1]) / 1e9
 
+    def _spent(self) -> float:
+        """Seconds of CPU time of a stall that is going on; 0 if unknown."""
+        return 0.0 if self._clock is None else time.clock_gettime(self._clock) - self._meter.cpu
+
     def _attend(self, due: float, waited: float) -> None:
         """A stall is going on: see what it is, and wait for its end."""
         sample = self._take()
@@ -232,8 +238,7 @@ class StallWatchdog:
             late = time.monotonic() - due
             if late > _REPORT_AFTER and not is_reported:
                 is_reported = True
-                spent = time.clock_gettime(self._clock_id) - self._meter.cpu
-                self._report(sample, late, spent, waited, is_over=False)
+                self._report(sample, late, self._spent(), waited, is_over=False)
             time.sleep(self._threshold / 2)
 
     def _take(self) -> StackSample | None:

@@ -23,6 +23,7 @@ _NICENESS = 5
 _SHORT_SECONDS = 0.25
 """CPU time for which a job has the same priority as the event loop."""
 _LOOK_SECONDS = 0.05
+_STATUS = pathlib.Path("/proc/self/status")
 _STACK = 8 << 20
 """As much as the main thread has on most systems: jobs recurse."""
 
@@ -57,6 +58,8 @@ def main(argv: list[str]) -> None:
 
 
 def _limit_memory(octets: int) -> None:
+    if sys.platform == "darwin":
+        return  # macOS accepts no limit of address space that is less than what is in use
     hard = resource.getrlimit(resource.RLIMIT_AS)[1]
     allowed = octets if hard == resource.RLIM_INFINITY else min(octets, hard)
     resource.setrlimit(resource.RLIMIT_AS, (allowed, hard))
@@ -125,10 +128,16 @@ def _yield_to_others(thread: threading.Thread) -> None:
     while thread.is_alive():
         thread.join(_LOOK_SECONDS)
         if time.process_time() - began > _SHORT_SECONDS:
-            with contextlib.suppress(ProcessLookupError):  # it has just ended
-                own = os.getpriority(os.PRIO_PROCESS, 0)
-                os.setpriority(os.PRIO_PROCESS, thread.native_id or 0, own + _NICENESS)
+            _lower_priority(thread)
             return
+
+
+def _lower_priority(thread: threading.Thread) -> None:
+    if sys.platform != "linux":
+        return  # threads have no priority of their own there: the number could be a process's
+    with contextlib.suppress(ProcessLookupError):  # it has just ended
+        own = os.getpriority(os.PRIO_PROCESS, 0)
+        os.setpriority(os.PRIO_PROCESS, thread.native_id or 0, own + _NICENESS)
 
 
 def _result(value: Any, error: Exception | None, began: float) -> bytes:
@@ -141,12 +150,17 @@ def _result(value: Any, error: Exception | None, began: float) -> bytes:
 
 
 def _peak_memory() -> int:
-    """Most octets that this process ever held. `getrusage` would count its parent's, too."""
-    with pathlib.Path("/proc/self/status").open("rb") as status:
-        for line in status:
-            if line.startswith(b"VmHWM:"):
-                return int(line.split()[1]) * 1024
-    return 0
+    """Most octets that this process ever held."""
+    try:
+        with _STATUS.open("rb") as status:
+            for line in status:
+                if line.startswith(b"VmHWM:"):
+                    return int(line.split()[1]) * 1024
+    except FileNotFoundError:
+        pass  # no Linux
+    # On Linux this would count what the parent held before it started this process.
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
 
 
 _functions: dict[str, Callable[..., Any]] = {}

@@ -78,7 +78,13 @@ def _named(frames: Any) -> LoopHolder:
     return LoopHolder(frames[-1].f_code.co_name, "create", "widgets.example.com")
 
 
-async def test_the_watchdog_logs_one_line_with_the_stack(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("has_clocks", [True, False], ids=["Linux", "macOS"])
+async def test_the_watchdog_logs_one_line_with_the_stack(
+    has_clocks: bool, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a clock for the CPU time of another thread as well."""
+    if not has_clocks:
+        monkeypatch.delattr(time, "pthread_getcpuclockid")
     registry = Registry()
     meter = LoopMeter(registry)
     watchdog = StallWatchdog(meter, 0.05, _named, registry)
@@ -89,6 +95,7 @@ async def test_the_watchdog_logs_one_line_with_the_stack(caplog: pytest.LogCaptu
         async with asyncio.timeout(20):
             while "event loop late" not in caplog.text:  # noqa: ASYNC110
                 await asyncio.sleep(0.02)
+    assert (watchdog._spent() != 0.0) is has_clocks
     watchdog.stop()
     meter.stop()
     (line,) = [r.getMessage() for r in caplog.records if "event loop late" in r.getMessage()]
