@@ -18,10 +18,12 @@ from pykcp.testing.moving.migrations import (
     cluster_of,
     holder,
     make_on,
+    migrate,
+    wait_for_phase,
 )
 from pykcp.testing.server import environment
 from pykcp.testing.sharded import Fleet, fleet
-from pykcp.testing.workspaces import make_workspace
+from pykcp.testing.workspaces import WORKSPACES, make_workspace
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +54,12 @@ def shard(two: Fleet, words: str) -> list[list[str]]:
 def test_a_shard_is_drained_and_used_again(two: Fleet) -> None:
     for number in range(3):
         make_on(two, f"on-root-{number}", "root")
+    # The home workspace of the user is below no other one.
+    home = two.client(cluster="root").get(f"{WORKSPACES}/~").json["spec"]["cluster"]
+    bind_in_root(two, "migration.kcp.io", MIGRATIONS)
+    migrate(two, "home", home, "shard-1")
+    wait_for_phase(two, "home", "Completed")
+    assert two.client(cluster="root").delete(f"{MIGRATIONS}/home").status == 200
     client = make_on(two, "team", "shard-1")
     assert client.post(CONFIG_MAPS, {"metadata": {"name": "kept"}}).status == 201
     shard(two, "cordon root")
@@ -60,32 +68,30 @@ def test_a_shard_is_drained_and_used_again(two: Fleet) -> None:
     team = cluster_of(client)
     assert holder(two, child) == "shard-1"
     listed = {row[0]: row[1:3] for row in shard(two, "list")}
-    assert listed["shard-1"] == ["Ready", "2"]
+    assert listed["shard-1"] == ["Ready", "3"]
 
     refused = run(two, "drain shard-1")
     assert refused.returncode == 1
     assert "the plan is not approved" in refused.stderr
     plan = shard(two, "plan drain shard-1")
-    assert [row[0] for row in plan] == ["WORKSPACE", "root:team:child", "root:team"]
+    names = ["WORKSPACE", "root:team:child", "root:team", "user:kcp-admin"]
+    assert [row[0] for row in plan] == names
     assert holder(two, team) == "shard-1"
 
     done = shard(two, "drain shard-1 --yes")
-    assert [row[:2] for row in done[-2:]] == [
-        ["[1/2]", "root:team:child:"],
-        ["[2/2]", "root:team:"],
-    ]
-    assert (holder(two, team), holder(two, child)) == ("root", "root")
+    assert sorted(row[1] for row in done[-3:]) == [f"{name}:" for name in names[2:0:-1] + names[3:]]
+    assert [holder(two, name) for name in (team, child, home)] == ["root"] * 3
     assert client.get(f"{CONFIG_MAPS}/kept").status == 200
     listed = {row[0]: row[1:3] for row in shard(two, "list")}
-    assert (listed["root"], listed["shard-1"]) == (["Ready", "5"], ["Cordoned", "0"])
+    assert (listed["root"], listed["shard-1"]) == (["Ready", "6"], ["Cordoned", "0"])
     assert shard(two, "plan drain shard-1") == [["Nothing", "to", "move."]]
 
     assert shard(two, "rebalance --yes") == [["Nothing", "to", "move."]]  # it is cordoned
     assert shard(two, "uncordon shard-1") == [["shard", "shard-1", "uncordoned"]]
-    assert len(shard(two, "plan rebalance")) == 3
+    assert len(shard(two, "plan rebalance")) == 4
     shard(two, "rebalance --yes")
     listed = {row[0]: row[2] for row in shard(two, "list")}
-    assert (listed["root"], listed["shard-1"]) == ("3", "2")
+    assert (listed["root"], listed["shard-1"]) == ("3", "3")
 
 
 def test_a_subtree_is_moved(two: Fleet) -> None:

@@ -10,6 +10,8 @@ from typing import Any
 
 from pykcp.apis.kcp.logical_clusters import UNSCHEDULABLE_ANNOTATION
 from pykcp.apis.kcp.shard_load import load_of
+from pykcp.cli.plugins.access.rest import RestClient
+from pykcp.cli.plugins.access.status import ServerError
 from pykcp.cli.plugins.errors import PluginError
 from pykcp.cli.plugins.go_text import columns
 from pykcp.cli.plugins.session import Session
@@ -27,6 +29,7 @@ from pykcp.cli.plugins.shards.moves import (
 from pykcp.cli.plugins.shards.plan import PlannedMove
 from pykcp.cli.plugins.shards.survey import (
     is_cordoned,
+    list_remaining,
     list_shards,
     list_workspaces,
     move_plans,
@@ -36,6 +39,7 @@ from pykcp.cli.plugins.shell.command import CommandInvocation, WantsHelp
 from pykcp.cli.plugins.workspace.paths import resolve
 
 Object = dict[str, Any]
+_MOST_NAMED = 10
 
 
 def list_all(invocation: CommandInvocation) -> None:
@@ -136,6 +140,23 @@ def drain(invocation: CommandInvocation) -> None:
     """Cordon a shard, then move everything that can be moved."""
     name = _argument(invocation)
     _carry_out(invocation, f"drain-{name}", lambda: _drain_moves(invocation, name), cordon=name)
+    _check_empty(Session(invocation).client, name)
+
+
+def _check_empty(client: RestClient, name: str) -> None:
+    """Who drains a shard wants to remove it: whatever is left there would be lost."""
+    try:
+        left = list_remaining(client, name)
+    except ServerError as error:
+        print(f"Warning: shard {name} may have other logical clusters: {error}", file=sys.stderr)
+        return
+    if left:
+        more = f" and {len(left) - _MOST_NAMED} more" if len(left) > _MOST_NAMED else ""
+        names = ", ".join(one.path for one in left[:_MOST_NAMED])
+        raise PluginError(
+            f"shard {name} is not empty: {names}{more}; workspaces that are being deleted cannot be "
+            "moved, so drain it again when they are gone"
+        )
 
 
 def rebalance(invocation: CommandInvocation) -> None:

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
+from urllib.parse import urlencode
 
-from pykcp.apis.kcp.logical_clusters import SHARD_ANNOTATION, UNSCHEDULABLE_ANNOTATION
+from pykcp.apis.kcp.logical_clusters import (
+    PATH_ANNOTATION,
+    SHARD_ANNOTATION,
+    UNSCHEDULABLE_ANNOTATION,
+)
 from pykcp.apis.kcp.shards import HARD_LIMIT_ANNOTATION, limit_of
 from pykcp.cli.plugins.access.rest import RestClient
+from pykcp.cli.plugins.access.status import ServerError
 from pykcp.cli.plugins.concurrently import for_each
 from pykcp.cli.plugins.shards.plan import PlacedWorkspace, ShardRow
 from pykcp.cli.plugins.workspace.resources import Collection, is_mount, is_terminating, workspaces
-from pykcp.machinery.kcp.clusters import ROOT, join
+from pykcp.machinery import meta
+from pykcp.machinery.kcp.clusters import ROOT, is_system, join
 
 Object = dict[str, Any]
+_EVERYWHERE = "/services/merged/readable/clusters/*/apis/core.kcp.io/v1alpha1/logicalclusters"
+_NOT_EVERYWHERE = (403, 404, 503)
+"""Without a front-proxy, or while a shard is away."""
+_PAGE = 500
 
 
 def shard_objects(client: RestClient) -> Collection:
@@ -39,7 +51,45 @@ def is_cordoned(shard: Object) -> bool:
 
 
 def list_workspaces(client: RestClient) -> list[PlacedWorkspace]:
-    """All workspaces below `root` that have a logical cluster, level by level."""
+    """All workspaces that can be moved: of every tree, home workspaces too."""
+    try:
+        return [
+            _placed_cluster(one) for one in _logical_clusters(client) if not meta.is_deleting(one)
+        ]
+    except ServerError as error:
+        if error.code not in _NOT_EVERYWHERE:
+            raise
+    return _below_root(client)
+
+
+def list_remaining(client: RestClient, shard: str) -> list[PlacedWorkspace]:
+    """The workspaces that a shard still has, those that are being deleted included."""
+    found = [_placed_cluster(one) for one in _logical_clusters(client)]
+    return [one for one in found if one.shard == shard]
+
+
+def _logical_clusters(client: RestClient) -> Iterator[Object]:
+    """Those of all shards, without the ones that belong to their shard."""
+    token = ""
+    while True:
+        page = client.get(f"{_EVERYWHERE}?{urlencode({'limit': _PAGE, 'continue': token})}")
+        for item in page.get("items") or ():
+            name = meta.cluster(item)
+            if name and name != ROOT and not is_system(name):
+                yield item
+        token = (page.get("metadata") or {}).get("continue") or ""
+        if not token:
+            return
+
+
+def _placed_cluster(logical_cluster: Object) -> PlacedWorkspace:
+    annotations, name = meta.annotations(logical_cluster), meta.cluster(logical_cluster)
+    path = annotations.get(PATH_ANNOTATION) or name
+    return PlacedWorkspace(path, name, annotations.get(SHARD_ANNOTATION, ""))
+
+
+def _below_root(client: RestClient) -> list[PlacedWorkspace]:
+    """What a user can see who does not reach all shards: the tree of `root`, level by level."""
     found: list[PlacedWorkspace] = []
     level = [ROOT]
     while level:
