@@ -178,6 +178,42 @@ def test_updates_of_nothing(cluster: TestClient) -> None:
 
 
 @pytest.mark.parametrize("is_large", [False, True])
+def test_strategic_patches_are_converted_rather_than_decoded(
+    cluster: TestClient, is_large: bool
+) -> None:
+    """Refusals show the patch as Go prints it; numbers are taken that JSON decoding would refuse."""
+    data = {"a": "x" * 200_000} if is_large else {"a": "1"}
+    assert cluster.post(MAPS, config_map(**data)).status == 201
+    refused = cluster.patch(f"{MAPS}/x", '{"data":{"z":null,"y":1}}', STRATEGIC)
+    assert status_of(refused) == (
+        422,
+        "Invalid",
+        (
+            ' "" is invalid: patch: Invalid value: "map[data:map[y:1 z:<nil>]]": '
+            "cannot convert int64 to string"
+        ),
+    )
+    assert refused.json["details"]["causes"][0]["field"] == "patch"
+    text = '{"z":1,"b":1,"data":{"a":"1","a":"2"}}'
+    warned = cluster.patch(f"{MAPS}/x", text, STRATEGIC)
+    problems = ['duplicate field \\"data.a\\"', 'unknown field \\"b\\"', 'unknown field \\"z\\"']
+    assert warned.header_all("warning") == [f'299 - "{each}"' for each in problems]
+    strict = cluster.patch(f"{MAPS}/x", text, STRATEGIC, fieldValidation="Strict")
+    assert status_of(strict)[2] == (
+        ' "" is invalid: patch: Invalid value: "map[b:1 data:map[a:2] z:1]": strict decoding error: '
+        'duplicate field "data.a", unknown field "b", unknown field "z"'
+    )
+
+
+@pytest.mark.parametrize(("given", "stored"), [("5.0", 5), ("1e1", 10), ("4294967297", 1)])
+def test_numbers_of_strategic_patches(cluster: TestClient, given: str, stored: int) -> None:
+    assert cluster.post(LEASES, {"metadata": {"name": "l"}, "spec": {}}).status == 201
+    text = '{"spec":{"leaseDurationSeconds":' + given + "}}"
+    reply = cluster.patch(f"{LEASES}/l", text, STRATEGIC)
+    assert (reply.status, reply.json["spec"]) == (200, {"leaseDurationSeconds": stored})
+
+
+@pytest.mark.parametrize("is_large", [False, True])
 @pytest.mark.parametrize(
     ("path", "content_type"),
     [

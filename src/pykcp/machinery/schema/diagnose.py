@@ -92,6 +92,16 @@ def strict_problems(schema: Schema, body: Any) -> list[str]:
     return walk.problems
 
 
+def codec_error(schema: Schema, value: JSON) -> str | None:
+    """The error of a type with a decoder of its own, which is given this value alone."""
+    return _Walk().run(schema, document(value, None))
+
+
+def what(value: JSON) -> str:
+    """The kind of a value, as Go's decoder calls it."""
+    return _what(document(value, None))
+
+
 def kind_error(value: JSON) -> str | None:
     """The error (Go's message) if the kind of a body cannot be determined; None if it can."""
     head = "couldn't get version/kind; json parse error: json: cannot unmarshal "

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, cast
 
-from pykcp.machinery.patch import gojson, jsonpatch, mergepatch, strategic
+from pykcp.machinery.patch import gojson, gotext, jsonpatch, mergepatch, strategic
+from pykcp.machinery.schema.unstructured import Inconvertible, converted, word_error
 from pykcp.machinery.status import BadRequest, Invalid, invalid
 from pykcp.registry import codec
 from pykcp.registry.resource import Resource
@@ -102,7 +103,7 @@ class Patching(_OfBody):
                 changed = self._patcher(resource, found)
             patched = changed(live)
             if keeps_type:
-                _check_type_words(patched)
+                self._check_type_words(patched)
                 patched = {**patched, "kind": resource.kind, "apiVersion": resource.api_version}
             elif (
                 resource.definition.native
@@ -149,8 +150,9 @@ class Patching(_OfBody):
 
         `problems` are those found in the patch itself.
         """
+        if self.sent.form == STRATEGIC_PATCH and resource.definition.native:
+            return self._convert(resource, cast("Object", patched), problems, warn)
         text = codec.sorted_text(patched)
-        validation = self.sent.field_validation
         try:
             if resource.definition.native or resource.definition.is_kubernetes:
                 obj = mark_reset(check_type(patched, resource.kind, resource.api_version, text))
@@ -164,18 +166,64 @@ class Patching(_OfBody):
             raise bad_patch(
                 text, str(error).partition(f"as a {resource.kind}: ")[2] or str(error)
             ) from error
+        self._judge(problems, text, warn)
+        return new
+
+    def _judge(self, problems: list[str], text: bytes, warn: Warn) -> None:
+        validation = self.sent.field_validation
         if problems and validation == "Strict":
             raise bad_patch(text, "strict decoding error: " + ", ".join(problems))
         if validation != "Ignore":
             raise_or_warn(validation, problems, warn)
+
+    def _convert(
+        self, resource: Resource, patched: Object, problems: list[str], warn: Warn
+    ) -> Object:
+        """What a strategic patch made, typed by Go's converter, which takes what JSON decoding does.
+
+        It is asked when decoding fails only: what fits comes out as it would there.
+        """
+        unknown: list[str] = []
+        patched = mark_reset(patched)
+        try:
+            new = resource.rules.decode(patched, unknown)
+        except BadRequest:
+            schema = resource.definition.schema(resource.version)
+            try:
+                patched = converted(schema, patched)
+            except Inconvertible as error:
+                raise bad_patch(self._shown(), str(error)) from error
+            new = resource.rules.decode(patched, unknown)
+        problems += sorted(unknown)
+        self._judge(problems, self._shown() if problems else b"", warn)
         return new
 
+    def _check_type_words(self, patched: JSON) -> None:
+        """A strategic patch cannot change what an object is, but must not put anything else there."""
+        for key in ("kind", "apiVersion"):
+            value = patched.get(key)
+            if value is not None and not isinstance(value, str):
+                raise bad_patch(self._shown(), word_error(value))
 
-def _check_type_words(patched: JSON) -> None:
-    """A strategic patch cannot change what an object is, but must not put anything else there."""
-    for key in ("apiVersion", "kind"):
-        if not isinstance(patched.get(key, ""), str):
-            raise bad_patch(codec.sorted_text(patched), "unrecognized type: string")
+    def _shown(self) -> bytes:
+        """A strategic patch as Go's errors show it, after the merge has taken its directives out."""
+        patch, _ = strategic.decode(self.sent.body, strict=False)
+        return gotext.show(_without_directives(patch)).encode()
+
+
+def _without_directives(patch: JSON) -> JSON:
+    if not isinstance(patch, dict):
+        return patch
+    ordered = {name.removeprefix(_ORDER) for name in patch if name.startswith(_ORDER)}
+    return {
+        name: _without_directives(value)
+        for name, value in patch.items()
+        if name not in _DIRECTIVES and name not in ordered and not name.startswith(_ORDER)
+    }
+
+
+_DIRECTIVES = ("$patch", "$retainKeys")
+_ORDER = "$setElementOrder/"
 
 
 def bad_patch(text: bytes, why: str) -> Invalid:
