@@ -12,6 +12,7 @@ from pykcp.admission.webhooks.review import unfit
 from pykcp.machinery.patch import jsonpatch
 from pykcp.machinery.patch.refusals import PatchTooCostly, unexpected
 from pykcp.machinery.schema.decode import DecodeError
+from pykcp.machinery.schema.growth import bounded
 from pykcp.machinery.status import BadRequest, InternalError, StatusError, go_quote
 from pykcp.registry import codec
 from pykcp.registry.catalog.native import decode_native
@@ -136,14 +137,19 @@ async def read_patched(
     *,
     strict: bool = False,
     kind: ShownKind | None = None,
+    can_restart: bool = False,
 ) -> Object:
-    """`decoded`, by a worker process if the object is large."""
+    """`decoded`, by a worker process if the object is large.
+
+    `can_restart`: Outgrown may be raised, if it becomes so by its defaults.
+    """
     large = resource.services.large
     if large is None or kind is not None or resource.source is None:
         return decoded(resource, patched, strict=strict, kind=kind)
     text = orjson.dumps(patched)
     if not resource.is_large(len(text)):
-        return decoded(resource, patched, strict=strict)
+        with bounded(can_restart):
+            return decoded(resource, patched, strict=strict)
     found: Object = orjson.loads(await large.read_patched(resource, cluster, text, strict))
     return found
 

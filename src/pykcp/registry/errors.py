@@ -19,14 +19,6 @@ from pykcp.storage import errors
 _log = logging.getLogger(__name__)
 
 
-class Outgrown(Exception):
-    """An object has become too large for the event loop: by admission, or by its conversion.
-
-    The write begins anew as a large one, with all of its admission. Raised only for writes that
-    can restart.
-    """
-
-
 def translate(error: errors.StoreError) -> StatusError:
     """The status a client should see for a storage error that no verb handles itself.
 

@@ -18,6 +18,7 @@ from pykcp.apis.catalog import ResourceDefinition
 from pykcp.apis.kube.validation.rules import CelCheck, SchemaChecks
 from pykcp.machinery.meta import SYNCER_FINALIZER
 from pykcp.machinery.schema.crd_text import is_simple
+from pykcp.machinery.schema.growth import growth
 from pykcp.machinery.terms import label_terms
 from pykcp.registry import codec
 from pykcp.registry.catalog.kinds import Kind
@@ -194,12 +195,17 @@ class Resource:
         self.is_costly: Callable[[int], bool] | None = None
         """Whether the rules of the kind may take long on a small object of this size."""
 
+    @property
+    def has_workers(self) -> bool:
+        """Whether worker processes know the kind, so that they can do what takes long."""
+        return self.source is not None and self.services.large is not None
+
     def is_large(self, size: int, text: bytes = b"") -> bool:
         """Whether a write of an object of so many octets is done by a worker process.
 
         `text`: the object in JSON, if it is known; schemas with few rules take less time.
         """
-        if self.source is None or self.services.large is None:
+        if not self.has_workers:
             return False
         if self.has_schemas and size > self.large_above and is_simple(text):
             return False
@@ -371,6 +377,7 @@ class Resource:
         return self.refresh is not None and revision_of(value) < self.since
 
     def _converted(self, value: bytes) -> bytes:
+        growth.take(len(value))
         return self.type_prefix + orjson.dumps(self._object(value))[1:]
 
     def is_changed_by_reading(self, value: bytes) -> bool:

@@ -18,9 +18,9 @@ from pykcp.admission.webhooks.review import ReviewResponse
 from pykcp.admission.webhooks.webhook import AdmissionWebhook
 from pykcp.aio.turns import heavy_turn
 from pykcp.machinery.patch import jsonpatch
+from pykcp.machinery.schema.growth import Outgrown, bounded
 from pykcp.machinery.status import InternalError, StatusError, go_quote
 from pykcp.registry import codec
-from pykcp.registry.errors import Outgrown
 from pykcp.registry.resource import Resource
 from pykcp.registry.verbs.admitting import AdmissionRequest
 from pykcp.registry.verbs.large_request import LargeRequest
@@ -109,8 +109,12 @@ async def _changed(
     is_own = subject.is_own(target)
     if not is_own:
         before = codec.copy(before)  # the schema of another version must not prune the object
-    patched = patched_document(before, operations, subject.cluster)
-    new = await read_patched(target, patched, subject.cluster, kind=subject.kind)
+    can_restart = request.can_restart and subject.resource.has_workers
+    with bounded(can_restart):  # a short patch may copy much
+        patched = patched_document(before, operations, subject.cluster)
+    new = await read_patched(
+        target, patched, subject.cluster, kind=subject.kind, can_restart=can_restart
+    )
     _note(request, webhook, answer, place)
     if new == before:
         return False

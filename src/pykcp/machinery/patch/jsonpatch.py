@@ -17,6 +17,7 @@ from typing import Any
 
 from pykcp.machinery.patch import gojson
 from pykcp.machinery.patch.refusals import PatchTooCostly, too_large, unprocessable
+from pykcp.machinery.schema.growth import growth
 from pykcp.machinery.status import BadRequest
 from pykcp.types import JSON, Object
 
@@ -113,6 +114,7 @@ class Budget:
                 "Unable to complete the copy, the accumulated size increase of copy is "
                 f"{grown}, exceeding the limit {MAX_COPY_BYTES}"
             )
+        growth.take(size)
 
     def move(self, items: int) -> None:
         self.moved -= items

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from pykcp.machinery.patch import gojson
+from pykcp.machinery.schema.growth import growth
 from pykcp.machinery.schema.model import Schema
 from pykcp.machinery.status import RequestEntityTooLarge
 from pykcp.types import JSON
@@ -85,9 +86,10 @@ class _PlainCompiler:
 
 
 MAX_DEFAULTS = 8 * 1024 * 1024
-"""How many bytes defaults may add to one object, which is larger than any that can be stored.
+"""How many bytes of JSON defaults may add to one object, which is larger than any that can be stored.
 
-A short list of empty items must not become gigabytes.
+A short list of empty items must not become gigabytes. On the event loop it may not even become
+some hundred kilobytes; see `growth`.
 """
 
 
@@ -106,15 +108,16 @@ class Allowance:
                 f"Request entity too large: defaults add more than {MAX_DEFAULTS} bytes",
                 details=False,
             )
+        growth.take(size)
 
 
 Default: TypeAlias = tuple[str, Any, int]
-"""A field, its default and the default's length."""
+"""A field, its default and the length that both add."""
 
 
 def _defaults(schema: Schema) -> list[Default]:
     return [
-        (name, child.default, _size(child.default))
+        (name, child.default, _length(name) + _size(child.default))
         for name, child in schema.properties.items()
         if has_default(child)
     ]
@@ -122,6 +125,11 @@ def _defaults(schema: Schema) -> list[Default]:
 
 def _size(default: Any) -> int:
     return len(gojson.shown(default))
+
+
+def _length(name: str) -> int:
+    """Of a field's name, with quotes, colon and comma: more than most defaults."""
+    return len(name.encode()) + 4
 
 
 def copy(value: JSON) -> JSON:

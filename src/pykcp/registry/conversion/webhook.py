@@ -15,9 +15,9 @@ from typing import Protocol, TypeAlias, TypeVar
 
 from pykcp.aio.owner import spawn
 from pykcp.machinery.schema.custom import CustomType
+from pykcp.machinery.schema.growth import Outgrown
 from pykcp.registry import codec
 from pykcp.registry.conversion.review import ConversionFailed, Converter, LargeAnswer
-from pykcp.registry.errors import Outgrown
 from pykcp.types import Object
 
 _KEEP_EVENTS = 512

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeAlias
 
 from pykcp.apis.kube.validation.custom import WHOLE
+from pykcp.machinery.schema.growth import Outgrown, bounded
 from pykcp.registry import codec
 from pykcp.registry.context import RequestContext
 from pykcp.registry.resource import Resource
@@ -103,6 +104,8 @@ class ObjectChange(NamedTuple):
     edit: Callable[[Object], Any] | None = None
     """The part of `make` that only this process can do: it changes a copy of the live object in
     place, or returns another one."""
+    is_large: bool = False
+    """The object that was sent is small, but what becomes of it is not."""
 
     @property
     def can_restart(self) -> bool:
@@ -112,8 +115,20 @@ class ObjectChange(NamedTuple):
     @classmethod
     def of(cls, recipe: Recipe, resource: Resource, ctx: RequestContext) -> Self:
         is_large = resource.is_large(recipe.size)
-        make = _unbound if is_large else recipe.bind(resource, ctx.warn)
-        return cls(make, is_apply=recipe.is_apply, is_patch=recipe.is_patch, recipe=recipe)
+        make: Make = _unbound
+        if not is_large:
+            try:
+                with bounded(resource.has_workers):
+                    make = recipe.bind(resource, ctx.warn)
+            except Outgrown:
+                is_large = True
+        return cls(
+            make,
+            is_apply=recipe.is_apply,
+            is_patch=recipe.is_patch,
+            recipe=recipe,
+            is_large=is_large,
+        )
 
 
 class Written(NamedTuple):

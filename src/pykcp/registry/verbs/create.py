@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pykcp.apis.kube.validation.rules import Facts
+from pykcp.machinery.schema.growth import bounded
 from pykcp.machinery.status import (
     OPTIMISTIC_LOCK,
     AlreadyExists,
@@ -101,7 +102,8 @@ async def validate_new(request: AdmissionRequest, status: object | None = None) 
     resource, obj = request.resource, request.obj
     assert obj is not None
     request.name = obj["metadata"].get("name", "")
-    judge_new(resource, request.context, obj)
+    with bounded(request.can_restart and resource.has_workers):
+        judge_new(resource, request.context, obj)
     if status is not None:
         obj["status"] = status
     request.reservations = None  # of a try under another name

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from pykcp.machinery.patch.idle import without_idle_times
+from pykcp.machinery.schema.growth import Outgrown, bounded
 from pykcp.machinery.status import OPTIMISTIC_LOCK, Conflict, Invalid, NotFound
 from pykcp.registry import codec
 from pykcp.registry.context import RequestContext
-from pykcp.registry.errors import Outgrown, translate
+from pykcp.registry.errors import translate
 from pykcp.registry.resource import Resource
 from pykcp.registry.verbs.admitting import AdmissionRequest
 from pykcp.registry.verbs.changes import ObjectChange, WriteTarget, Written, live_object
@@ -27,7 +28,7 @@ _TRIES = 64
 async def update(target: WriteTarget, change: ObjectChange) -> Written:
     """Update, or create what is missing where the kind or an apply allows that."""
     resource = target.resource
-    has_outgrown = False
+    has_outgrown = change.is_large
     for _ in range(_TRIES):
         entry = resource.entry(target.context.cluster, target.namespace, target.name)
         if entry is None:
@@ -76,7 +77,7 @@ async def _create_missing(target: WriteTarget, change: ObjectChange) -> Written:
         change.is_apply or (resource.rules.create_on_update and not change.is_patch)
     ) and not target.subresource
     recipe = change.recipe
-    if recipe is not None and not resource.is_large(recipe.size):
+    if recipe is not None and not change.is_large:
         recipe = None
     if not may_create:
         if recipe is not None and not (recipe.is_patch or recipe.is_apply):
@@ -87,10 +88,11 @@ async def _create_missing(target: WriteTarget, change: ObjectChange) -> Written:
     if recipe is not None:
         value = await create_large(resource, ctx, namespace, recipe, missing=name)
         return Written(value, was_created=True)
-    obj = change.make(None)
-    check_missing(target, obj, is_apply=change.is_apply)
     recipe = change.recipe
     try:
+        with bounded(recipe is not None and resource.has_workers):
+            obj = change.make(None)
+        check_missing(target, obj, is_apply=change.is_apply)
         value = await create(
             resource,
             ctx,
@@ -136,7 +138,9 @@ async def prepare_update(target: WriteTarget, change: ObjectChange, entry: Entry
     """Everything but the commit: the new object is made, admitted and validated."""
     resource, ctx, name = target.resource, target.context, target.name
     value = await resource.own_form(entry.value)
-    live = live_object(resource, value)
+    is_bounded = change.can_restart and resource.has_workers
+    with bounded(is_bounded):
+        live = live_object(resource, value)
     new = await new_object(target, change, live, is_older=resource.is_older(entry.value))
     services = resource.services
     shown = target.shown_subresource
@@ -153,7 +157,8 @@ async def prepare_update(target: WriteTarget, change: ObjectChange, entry: Entry
         await services.admission.mutate(request)
         view.write(new, request.obj)
         check_versions(target, change, new, live)
-    judge_changed(target, new, live)
+    with bounded(is_bounded):
+        judge_changed(target, new, live)
     if view is not None:
         request.obj = view.show(new, is_settled=True)
         request.old = view.show(live, is_settled=True)
@@ -177,7 +182,7 @@ async def new_object(
     if webhook is None:
         return prepare_changed(target, change, live, is_older=is_older)
     can_restart = change.can_restart
-    new = await webhook.retrying(lambda: change.make(live), can_restart=can_restart)
+    new = await webhook.retrying(lambda: _make(target, change, live), can_restart=can_restart)
     check_versions(target, change, new, live)
     new["metadata"].pop("selfLink", None)
 
@@ -193,7 +198,7 @@ def prepare_changed(
     target: WriteTarget, change: ObjectChange, live: Object, *, is_older: bool
 ) -> Object:
     """The new object as admission is going to see it."""
-    new = change.make(live)
+    new = _make(target, change, live)
     check_versions(target, change, new, live)
     new["metadata"].pop("selfLink", None)
     _dedup_sent(target.context, change, new)
@@ -205,6 +210,12 @@ def _dedup_sent(ctx: RequestContext, change: ObjectChange, new: Object) -> None:
     """As upstream: what a patch makes of owner references is looked at after admission only."""
     if not (change.is_patch or change.is_apply):
         dedup_owners(ctx, new["metadata"])
+
+
+def _make(target: WriteTarget, change: ObjectChange, live: Object) -> Object:
+    """What becomes of the live object. Raises Outgrown if that can be left to a worker process."""
+    with bounded(change.can_restart and target.resource.has_workers):
+        return change.make(live)
 
 
 def _manage(

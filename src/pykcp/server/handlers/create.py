@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from pykcp.machinery.schema.growth import Outgrown, bounded
 from pykcp.machinery.status import BadRequest
-from pykcp.registry.errors import Outgrown
 from pykcp.registry.verbs.create import create as create_object
 from pykcp.registry.verbs.large import create_large
 from pykcp.server.call import Call
@@ -25,9 +25,10 @@ async def create(call: Call) -> None:
 async def _create(call: Call, sent: Sent) -> bytes:
     resource, context, namespace = call.resource, call.context, call.info.namespace
     if not resource.is_large(sent.weight, sent.body if sent.form == JSON else b""):
-        obj = read_sent(sent, resource, context.warn)
         try:
+            with bounded(resource.has_workers):
+                obj = read_sent(sent, resource, context.warn)
             return await create_object(resource, context, namespace, obj, can_restart=True)
-        except Outgrown:  # by a webhook
+        except Outgrown:  # by its defaults, or by a webhook
             pass
     return await create_large(resource, context, namespace, Creation(sent))

@@ -14,6 +14,7 @@ from pykcp.machinery.labels import SelectorError, from_label_selector
 from pykcp.machinery.patch import jsonpatch, mergepatch
 from pykcp.machinery.patch.apply import FieldManager
 from pykcp.machinery.patch.scale import ScaleOwners
+from pykcp.machinery.schema.growth import AT_ONCE
 from pykcp.machinery.status import BadRequest, InternalError, StatusError
 from pykcp.registry import codec
 from pykcp.registry.catalog.native import decode_native
@@ -71,7 +72,7 @@ class PatchedScale(_ByUpdate):
         patched: JSON
         if self.sent.form == JSON_PATCH:
             operations, problems = jsonpatch.decode(body, strict=True)
-            patched = jsonpatch.apply(codec.copy(shown), operations)
+            patched = jsonpatch.apply(codec.copy(shown), operations, jsonpatch.Budget(AT_ONCE))
         else:
             patch, problems = mergepatch.decode(body, strict=True)
             patched = mergepatch.apply(shown, patch)
