@@ -84,6 +84,19 @@ class Patched(NamedTuple):
     """Why the patch cannot be read."""
 
 
+class ObjectShape(NamedTuple):
+    """In what form a client wants to see objects."""
+
+    transform: str = ""
+    """`Table`, or the name of a kind of metadata."""
+    version: str = ""
+    """Of meta.k8s.io, in which the transformed object is."""
+    include: str = ""
+    """What the rows of a table have of their objects."""
+    is_plain: bool = False
+    """Without the annotation of the logical cluster."""
+
+
 class LargeWork(Protocol):
     """Does the long steps of a write without holding the event loop."""
 
@@ -160,6 +173,11 @@ class LargeWork(Protocol):
 
     async def read_values(self, resource: Resource, values: Sequence[bytes]) -> list[bytes]:
         """Stored values as if they had been stored now, in the resource's version."""
+
+    async def shown(
+        self, resource: Resource, tenant: str, shape: ObjectShape, values: Sequence[bytes]
+    ) -> list[bytes]:
+        """Stored values as texts for clients: objects, rows of a table, or metadata."""
 
     async def read_patched(
         self, resource: Resource, tenant: str, text: bytes, strict: bool

@@ -9,7 +9,8 @@ from pykcp.registry.verbs.delete import delete_collection as delete_objects
 from pykcp.registry.verbs.deletion import DeleteOptions
 from pykcp.server.call import Call, integer
 from pykcp.server.handlers.get import send_written
-from pykcp.server.handlers.listing import OnePage, list_options, send_list
+from pykcp.server.handlers.list_answers import OnePage
+from pykcp.server.handlers.listing import list_options, send_list
 from pykcp.server.handlers.options import dry_run_errors
 from pykcp.server.media.answers import send_object, success
 from pykcp.server.media.bodies import body_of, no_kind, parse_as

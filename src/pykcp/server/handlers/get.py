@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from typing import Any
 
-from pykcp.aio.turns import heavy_turn
 from pykcp.machinery.schema.definition import Column
+from pykcp.machinery.schema.growth import Outgrown, bounded
 from pykcp.machinery.status import BadRequest, StatusError, go_quote
 from pykcp.registry.errors import too_large_revision
 from pykcp.registry.resource import LARGE
@@ -25,6 +25,7 @@ from pykcp.server.media.answers import (
     send_reformed,
     with_warnings,
 )
+from pykcp.server.media.pieces import Pieces, shape_of, whole_of
 from pykcp.server.numbers import BadNumber, uint64
 from pykcp.types import Object
 
@@ -40,20 +41,15 @@ def get(call: Call) -> Coroutine[Any, Any, None] | None:
         return _send_converted(call, entry.value)
     size = len(entry.value)
     if size > LARGE and (call.accepted.transform or not is_plain_json(call)):
-        return _send_large(call, entry.value)
+        return send_written(call, entry.value, 200)
     if size > GZIP_ABOVE and accepts_gzip(call):
         return send_written(call, entry.value, 200)
-    _send(call, entry.value)
+    try:
+        with bounded(resource.has_workers):
+            _send(call, entry.value)
+    except Outgrown:  # it is of an earlier schema or another version
+        return send_written(call, entry.value, 200)
     return None
-
-
-async def _send_large(call: Call, value: bytes) -> None:
-    """A large object in another form than the stored one."""
-    if call.accepted.transform:
-        async with heavy_turn(call.cluster):
-            _send(call, value)
-    else:
-        await send_written(call, value, 200)
 
 
 async def _send_converted(call: Call, value: bytes) -> None:
@@ -61,11 +57,12 @@ async def _send_converted(call: Call, value: bytes) -> None:
 
 
 async def send_written(call: Call, value: bytes, status: int) -> None:
-    """What a write made of an object."""
+    """What a write made of an object, or an object that others must not wait for."""
     if call.accepted.transform:
-        send_object(call, transformed(call, call.shown.object_of(value)), status)
-        return
-    body = call.shown.served(value) + b"\n"
+        transforms.check_object_form(call)
+    pieces = Pieces(call.shown, shape_of(call), call.cluster)
+    made = await pieces.of(value)
+    body = whole_of(call.resource, pieces.shape, value, made) + b"\n"
     if is_plain_json(call):
         await respond_compressed(call, status, with_warnings(call, JSON_HEADERS), body)
     elif not await send_reformed(call, body, status):

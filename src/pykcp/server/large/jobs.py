@@ -57,6 +57,7 @@ from pykcp.registry.verbs.large_work import (
     Assigned,
     Doomed,
     Made,
+    ObjectShape,
     Patched,
     ValidatedObject,
     ValidatedView,
@@ -69,6 +70,7 @@ from pykcp.server.large.conversions import ConversionAnswers, ReplayedCalls, fin
 from pykcp.server.large.refs import Asker, KindRef
 from pykcp.server.large.scales import scale_of
 from pykcp.server.media.answers import in_form
+from pykcp.server.media.pieces import piece
 from pykcp.types import Object
 
 _KEEP = 64
@@ -248,6 +250,14 @@ def read_values(ref: KindRef, values: Sequence[bytes]) -> list[bytes]:
     if resource.webhook is not None:
         values = finished(resource.webhook.from_storage(values))
     return [_read_value(resource, value) for value in values]
+
+
+def shown(ref: KindRef, shape: ObjectShape, values: Sequence[bytes]) -> list[bytes]:
+    """What clients see of stored values, some of which must be decoded for that."""
+    resource = _resource(ref)
+    if shape.is_plain:
+        resource = resource.plain()
+    return [piece(resource, shape, value) for value in values]
 
 
 def read_patched(ref: KindRef, text: bytes, strict: bool) -> bytes:

@@ -15,6 +15,7 @@ from pykcp.registry.verbs.large_work import (
     Assigned,
     Doomed,
     Made,
+    ObjectShape,
     Patched,
     ValidatedObject,
     ValidatedView,
@@ -133,6 +134,12 @@ class WorkerWork:
             tenant = resource.definition.origin
             read += await self._of_kind("read_values", tenant, resource, page)
         return read
+
+    async def shown(
+        self, resource: Resource, tenant: str, shape: ObjectShape, values: Sequence[bytes]
+    ) -> list[bytes]:
+        made: list[bytes] = await self._of_kind("shown", tenant, resource, shape, list(values))
+        return made
 
     async def read_patched(
         self, resource: Resource, tenant: str, text: bytes, strict: bool

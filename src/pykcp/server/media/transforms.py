@@ -101,24 +101,28 @@ def table(
     }
 
 
-class TableForm:
-    """The table of a long list: its beginning, and rows for some objects at a time."""
+def row(
+    resource: Resource,
+    obj: Object,
+    version: str,
+    include: str,
+    columns: tuple[Column, ...] | None = None,
+) -> Object:
+    """The row of one object, as of now."""
+    moment = datetime.fromtimestamp(resource.services.sources.now.clock(), UTC)
+    columns = columns or resource.definition.columns(resource.version)
+    return _row(columns, obj, include, version, moment)
 
-    def __init__(self, call: Call) -> None:
-        resource = call.resource
-        self._columns = resource.definition.columns(resource.version)
-        self._version = call.accepted.transform_version
-        self._include = include_policy(call)
-        self._moment = datetime.fromtimestamp(resource.services.sources.now.clock(), UTC)
 
-    def head(self) -> bytes:
-        columns = orjson.dumps([column.to_json() for column in self._columns])
-        api_version = f"meta.k8s.io/{self._version}".encode()
-        return b'{"kind":"Table","apiVersion":"%b","columnDefinitions":%b,' % (api_version, columns)
-
-    def rows(self, objects: list[Object]) -> list[Object]:
-        include, version, moment = self._include, self._version, self._moment
-        return [_row(self._columns, obj, include, version, moment) for obj in objects]
+def table_head(resource: Resource, version: str, *, with_columns: bool = True) -> bytes:
+    """The beginning of a table in JSON, up to its columns."""
+    columns = None
+    if with_columns:
+        columns = [c.to_json() for c in resource.definition.columns(resource.version)]
+    return b'{"kind":"Table","apiVersion":"meta.k8s.io/%b","columnDefinitions":%b' % (
+        version.encode(),
+        orjson.dumps(columns),
+    )
 
 
 def _row(
