@@ -6,32 +6,17 @@ that has come in the meantime in one call) and writes it on in the form of the w
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from pykcp.registry.conversion.webhook import StorageConversion
+from pykcp.registry.watch.deferring import SlowLines, is_raw, line_of, raw
 from pykcp.registry.watch.waiting import WaitingSink
 from pykcp.registry.watch.watchers import Sink
 from pykcp.storage.interface import Event
 
-_READY = ord("{")
-
-
-class EventLines(Protocol):
-    """How a watch writes events down."""
-
-    form: object
-
-    def event(self, kind: str, event: Event) -> bytes: ...
-
-    def initial(self, kind: str, value: bytes) -> bytes: ...
-
-    def bookmark(self, revision: int, *, is_initial_end: bool) -> bytes: ...
-
 
 class RawEncoder:
-    """Events as `<type> <stored value>`; what is ready to be sent begins with a brace."""
+    """Events as `<type> <stored value>`; what is ready to be sent begins otherwise."""
 
-    def __init__(self, lines: EventLines) -> None:
+    def __init__(self, lines: SlowLines) -> None:
         self._lines = lines
         self.form: object = ("raw", lines.form)
 
@@ -39,7 +24,7 @@ class RawEncoder:
         return self.initial(kind, event.value)
 
     def initial(self, kind: str, value: bytes) -> bytes:
-        return b"%b %b" % (kind.encode(), value)
+        return raw(kind, value)
 
     def bookmark(self, revision: int, *, is_initial_end: bool) -> bytes:
         return self._lines.bookmark(revision, is_initial_end=is_initial_end)
@@ -48,16 +33,16 @@ class RawEncoder:
 class ConvertingSink(WaitingSink):
     """Converts events before they go on."""
 
-    def __init__(self, sink: Sink, lines: EventLines, webhook: StorageConversion) -> None:
+    def __init__(self, sink: Sink, lines: SlowLines, webhook: StorageConversion) -> None:
         super().__init__(sink, "watch/conversion")
         self._lines, self._webhook = lines, webhook
 
     async def _send(self, batch: list[bytes]) -> None:
-        events = [line.partition(b" ") for line in batch if line[0] != _READY]
+        events = [line.partition(b" ") for line in batch if is_raw(line)]
         converted = iter(await self._webhook.of_events([value for _, _, value in events]))
         kinds = iter([kind.decode() for kind, _, _ in events])
         for line in batch:
-            is_ready = line[0] == _READY
-            self._sink.write(
-                line if is_ready else self._lines.initial(next(kinds), next(converted))
-            )
+            made = line
+            if is_raw(line):
+                made = await line_of(self._lines, next(kinds), next(converted))
+            self._sink.write(made)

@@ -10,6 +10,8 @@ from pykcp.storage.interface import Event
 AT_ONCE = 200
 """Watchers of a prefix that get an event when it is committed."""
 GROUPS_AT_ONCE = 32
+BYTES_AT_ONCE = 4 * 1024 * 1024
+"""Octets that all of them together get when it is committed."""
 QUEUE_LIMIT = 10_000
 """Events that may wait for the watchers of a prefix, and"""
 QUEUE_BYTES = 32 * 1024 * 1024
@@ -71,8 +73,9 @@ class EventQueue:
         return self._all.size > ALL_QUEUES_BYTES and self._size * len(self._all) >= self._all.size
 
 
-def is_crowded(groups: dict[object, WatchGroup]) -> bool:
-    """Whether writing an event to all watchers at once would hold the loop for too long."""
+def is_crowded(groups: dict[object, WatchGroup], size: int = 0) -> bool:
+    """Whether writing an event of that size to all watchers at once would hold the loop for too long."""
     if len(groups) > GROUPS_AT_ONCE:
         return True
-    return sum([len(group.watchers) for group in groups.values()]) > AT_ONCE
+    watchers = sum([len(group.watchers) for group in groups.values()])
+    return watchers > AT_ONCE or (watchers > 1 and watchers * size > BYTES_AT_ONCE)

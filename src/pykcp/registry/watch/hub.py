@@ -236,7 +236,7 @@ class WatchHub:
                     self._deliver_under(prefix, groups, event)
 
     def _deliver_under(self, prefix: str, groups: dict[object, WatchGroup], event: Event) -> None:
-        if prefix in self._queues or is_crowded(groups):
+        if prefix in self._queues or is_crowded(groups, len(event.value)):
             self._enqueue(prefix, event)
             return
         # A copy, because writing may end slow watchers and with them their group.

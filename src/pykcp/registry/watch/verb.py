@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import orjson
 
 from pykcp.aio.resting import ShortSlices
+from pykcp.machinery.schema.growth import Outgrown, bounded
 from pykcp.machinery.status import Expired, StatusError
 from pykcp.registry.context import RequestContext
 from pykcp.registry.errors import translate
@@ -18,8 +19,10 @@ from pykcp.registry.keys import (
     range_prefix,
 )
 from pykcp.registry.resource import Resource
+from pykcp.registry.verbs.large_work import ObjectShape
 from pykcp.registry.verbs.read import ListOptions, Pager
 from pykcp.registry.watch.converting import ConvertingSink, RawEncoder
+from pykcp.registry.watch.deferring import DeferringEncoder, DeferringSink, elsewhere, line_of
 from pykcp.registry.watch.selection import EVERYTHING, Selection
 from pykcp.registry.watch.watchers import EventEncoder, Sink, Watcher, WatchGroup, departed
 from pykcp.storage.errors import Compacted, StoreError
@@ -47,9 +50,18 @@ class WatchOptions:
 class JSONEncoder:
     """Events as lines of JSON, from stored bytes."""
 
-    def __init__(self, resource: Resource) -> None:
+    decodes = False
+    """Whether all events are made of decoded objects."""
+
+    def __init__(self, resource: Resource, shape: ObjectShape | None = None) -> None:
         self.form: object = resource.form
         self._resource = resource
+        self._shape = shape or ObjectShape(is_plain=resource.is_plain)
+        self.can_wait = resource.has_workers
+
+    @property
+    def shared(self) -> object:
+        return self._shape, self._resource.form, self._resource.since
 
     def event(self, kind: str, event: Event) -> bytes:
         memo = event.memo
@@ -63,6 +75,16 @@ class JSONEncoder:
 
     def initial(self, kind: str, value: bytes) -> bytes:
         return b'{"type":"%b","object":%b}\n' % (kind.encode(), self._resource.served(value))
+
+    async def text_elsewhere(self, kind: str, value: bytes) -> bytes:
+        """The text of the object, by a worker process."""
+        resource = self._resource
+        work, tenant = resource.services.large, resource.definition.origin
+        assert work is not None
+        return (await work.shown(resource, tenant, self._shape, (value,)))[0]
+
+    def with_text(self, kind: str, value: bytes, text: bytes) -> bytes:
+        return b'{"type":"%b","object":%b}\n' % (kind.encode(), text)
 
     def of(self, kind: str, obj: Object) -> bytes:
         """The event of an object that is not stored."""
@@ -107,6 +129,8 @@ async def watch(
     events: EventEncoder = encoder
     if resource.webhook is not None:
         sink, events = ConvertingSink(sink, encoder, resource.webhook), RawEncoder(encoder)
+    elif encoder.can_wait and (encoder.decodes or resource.conversion is not None):
+        sink, events = DeferringSink(sink, encoder), DeferringEncoder(encoder)
     watcher = Watcher(
         sink,
         since,
@@ -120,7 +144,7 @@ async def watch(
         if since < oldest and not options.sends_initial:
             raise Compacted(since, oldest)
         while watcher.since < store.revision and not sink.closed:
-            await _catch_up(resource, group, watcher, slices)
+            await _catch_up(resource, group, watcher, encoder, slices)
     except StoreError as error:
         status = translate(error)
         if isinstance(status, Expired):
@@ -149,7 +173,11 @@ def _scope(
 
 
 async def _catch_up(
-    resource: Resource, group: WatchGroup, watcher: Watcher, slices: ShortSlices
+    resource: Resource,
+    group: WatchGroup,
+    watcher: Watcher,
+    encoder: JSONEncoder,
+    slices: ShortSlices,
 ) -> None:
     """One page of what happened since; the caller goes on until there is nothing left."""
     store = resource.services.store
@@ -165,7 +193,12 @@ async def _catch_up(
         if kind is None:
             continue
         seen = departed(store, event) if kind == "DELETED" and not event.deleted else event
-        watcher.sink.write(group.encoder.event(kind, seen))
+        try:
+            with bounded(encoder.can_wait):
+                line = group.encoder.event(kind, seen)
+        except Outgrown:  # it is of an earlier schema
+            line = await elsewhere(encoder, kind, seen.value)
+        watcher.sink.write(line)
     watcher.since = reached
     if watcher.sink.backlog > _DRAIN_ABOVE:
         await _drain(watcher.sink)
@@ -205,7 +238,7 @@ async def _send_initial(
     while True:
         listing = await pager.next()
         for value in listing.values:
-            sink.write(encoder.initial("ADDED", value))
+            sink.write(await line_of(encoder, "ADDED", value))
             if slices.is_over():
                 await slices.rest()
             if sink.backlog > _DRAIN_ABOVE:

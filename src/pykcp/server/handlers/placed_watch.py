@@ -120,6 +120,7 @@ class PlacedEncoder(JSONEncoder):
     def __init__(self, call: Call, inner: JSONEncoder, position: PodPosition) -> None:
         super().__init__(call.shown)
         self.form = ("placed", id(self))
+        self.can_wait = False  # each event moves the position on
         self._inner, self._position = inner, position
         self.initial_pods: list[Object] = []
         """Placed pods of a streaming list: sent before the bookmark at its end."""

@@ -7,9 +7,12 @@ import random
 import orjson
 
 from pykcp.clients.where import PROGRESS
+from pykcp.machinery.schema.growth import Outgrown, growth
 from pykcp.machinery.status import FieldError, Invalid, NotAcceptable, forbidden, not_supported
+from pykcp.registry.codec import revision_of
 from pykcp.registry.resource import Resource
 from pykcp.registry.stored import Event
+from pykcp.registry.verbs.large_work import ObjectShape
 from pykcp.registry.watch.verb import (
     INITIAL_EVENTS_END,
     JSONEncoder,
@@ -25,6 +28,7 @@ from pykcp.server.handlers.listing import check_list_rules
 from pykcp.server.media import protobuf_form, transforms
 from pykcp.server.media.answers import CACHE_CONTROL, with_warnings
 from pykcp.server.media.negotiation import JSON, PROTOBUF, YAML
+from pykcp.server.media.pieces import TABLE, Pieces, piece
 from pykcp.server.request_info import RequestInfo
 from pykcp.types import Object
 from pykcp.wire.exchange import Stream
@@ -149,13 +153,16 @@ def encoder_of(call: Call) -> JSONEncoder:
 class PartialEncoder(JSONEncoder):
     """Events that carry only metadata."""
 
+    decodes = True
+
     def __init__(self, resource: Resource, version: str) -> None:
-        super().__init__(resource)
+        shape = ObjectShape("PartialObjectMetadata", version, is_plain=resource.is_plain)
+        super().__init__(resource, shape)
         self._version = version
         self.form = ("partial", version, *resource.form)
 
     def initial(self, kind: str, value: bytes) -> bytes:
-        return self.of(kind, self._resource.object_of(value))
+        return self.with_text(kind, value, piece(self._resource, self._shape, value))
 
     def of(self, kind: str, obj: Object) -> bytes:
         return super().of(kind, transforms.partial(obj, self._version))
@@ -167,13 +174,33 @@ class PartialEncoder(JSONEncoder):
 class ProtobufEncoder(JSONEncoder):
     """Events as framed protobuf messages, whole objects or only their metadata."""
 
+    decodes = True
+
     def __init__(self, resource: Resource, partial_version: str) -> None:
-        super().__init__(resource)
+        transform = "PartialObjectMetadata" if partial_version else ""
+        shape = ObjectShape(transform, partial_version, is_plain=resource.is_plain)
+        super().__init__(resource, shape)
         self._partial = partial_version
         self.form = ("protobuf", partial_version, *resource.form)
 
+    @property
+    def shared(self) -> object:
+        return "protobuf", super().shared
+
     def initial(self, kind: str, value: bytes) -> bytes:
+        growth.take(len(value))
         return self.of(kind, self._resource.object_of(value))
+
+    async def text_elsewhere(self, kind: str, value: bytes) -> bytes:
+        """The whole event."""
+        text = await Pieces(self._resource, self._shape, "").of(value)
+        work, tenant = self._resource.services.large, self._resource.definition.origin
+        assert work is not None
+        framed: bytes = await work.compute(tenant, _FRAMED, kind, text)
+        return framed
+
+    def with_text(self, kind: str, value: bytes, text: bytes) -> bytes:
+        return text
 
     def bookmark(self, revision: int, *, is_initial_end: bool) -> bytes:
         resource = self._resource
@@ -186,25 +213,55 @@ class ProtobufEncoder(JSONEncoder):
         return protobuf_form.frame(kind, obj)
 
 
+_FRAMED = f"{protobuf_form.__name__}:{protobuf_form.framed.__name__}"
+
+
 class TableEncoder(JSONEncoder):
     """Events whose objects are tables of one row; the first of a watch brings the columns."""
 
+    decodes = True
+
     def __init__(self, resource: Resource, version: str, include: str) -> None:
-        super().__init__(resource)
+        super().__init__(resource, ObjectShape(TABLE, version, include, resource.is_plain))
         self._version = version
         self._include = include
-        # A table watch has state (columns come once), so it is never shared.
+        # A table watch has state (columns come once), so only its rows are shared.
         self.form = ("table", id(self))
         self._has_columns = False
+        self._owes_columns = False
+        """The first event waits for a worker process, and others are made meanwhile."""
 
     def event(self, kind: str, event: Event) -> bytes:
-        return self.initial(kind, event.value)
+        memo = event.memo
+        if memo is None:
+            memo = event.memo = {}
+        key = ("row", self.shared)
+        row = memo.get(key)
+        if row is None:
+            try:
+                row = memo[key] = piece(self._resource, self._shape, event.value)
+            except Outgrown:
+                self._owes_columns |= not self._has_columns
+                self._has_columns = True
+                raise
+        return self._around(kind, _version_of(event.value), row, with_columns=self._takes_columns())
 
     def initial(self, kind: str, value: bytes) -> bytes:
-        return self.of(kind, self._resource.object_of(value))
+        return self.with_text(kind, value, piece(self._resource, self._shape, value))
+
+    def with_text(self, kind: str, value: bytes, text: bytes) -> bytes:
+        """An event that waited."""
+        owes, self._owes_columns = self._owes_columns, False
+        with_columns = owes or self._takes_columns()
+        return self._around(kind, _version_of(value), text, with_columns=with_columns)
+
+    def _takes_columns(self) -> bool:
+        """Whether the next event brings the columns."""
+        has_columns, self._has_columns = self._has_columns, True
+        return not has_columns
 
     def of(self, kind: str, obj: Object) -> bytes:
-        return self._line(kind, [obj], {"resourceVersion": obj["metadata"]["resourceVersion"]})
+        return self._line(kind, obj, {"resourceVersion": obj["metadata"]["resourceVersion"]})
 
     def of_bookmark(self, metadata: Object) -> bytes:
         """The row of an object that has nothing but this metadata, as upstream shows it."""
@@ -213,24 +270,30 @@ class TableEncoder(JSONEncoder):
             include = "Metadata"  # otherwise nothing would say that the initial events end
         mark = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata}
         version = {"resourceVersion": metadata["resourceVersion"]}
-        return self._line("BOOKMARK", [mark], version, include)
+        return self._line("BOOKMARK", mark, version, include)
 
     def bookmark(self, revision: int, *, is_initial_end: bool) -> bytes:
         return self.of_bookmark(_mark(revision, is_initial_end))
 
-    def _line(self, kind: str, objects: list[Object], metadata: Object, include: str = "") -> bytes:
-        now = self._resource.services.sources.now.clock()
-        table = transforms.table(
-            self._resource,
-            objects,
-            metadata,
-            self._version,
-            include or self._include,
-            now,
-            with_columns=not self._has_columns,
+    def _line(self, kind: str, obj: Object, metadata: Object, include: str = "") -> bytes:
+        row = transforms.row(self._resource, obj, self._version, include or self._include)
+        with_columns = self._takes_columns()
+        return self._around(
+            kind, orjson.dumps(metadata), orjson.dumps(row), with_columns=with_columns
         )
-        self._has_columns = True
-        return orjson.dumps({"type": kind, "object": table}) + b"\n"
+
+    def _around(self, kind: str, metadata: bytes, row: bytes, *, with_columns: bool) -> bytes:
+        head = transforms.table_head(self._resource, self._version, with_columns=with_columns)
+        return b'{"type":"%b","object":%b,"metadata":%b,"rows":[%b]}}\n' % (
+            kind.encode(),
+            head,
+            metadata,
+            row,
+        )
+
+
+def _version_of(value: bytes) -> bytes:
+    return b'{"resourceVersion":"%d"}' % revision_of(value)
 
 
 def _mark(revision: int, is_initial_end: bool) -> Object:

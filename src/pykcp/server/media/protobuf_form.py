@@ -53,6 +53,11 @@ def decode(body: bytes) -> Object | None:
     return {"kind": kind, "apiVersion": api_version, **message.read(raw)}
 
 
+def framed(event_type: str, text: bytes) -> bytes:
+    """A watch event of an object in JSON; for worker processes."""
+    return frame(event_type, orjson.loads(text))
+
+
 def frame(event_type: str, obj: Object) -> bytes:
     """A watch event, with its length in front.
 

@@ -155,7 +155,8 @@ async def test_what_cannot_wait_is_tried_again_with_what_it_needed() -> None:
 class Lines:
     """A watch's form, and where it goes."""
 
-    form = "lines"
+    form = shared = "lines"
+    can_wait = False
 
     def __init__(self) -> None:
         self.written: list[bytes] = []
@@ -170,6 +171,12 @@ class Lines:
 
     def bookmark(self, revision: int, *, is_initial_end: bool) -> bytes:
         return b'{"bookmark":%d}' % revision
+
+    async def text_elsewhere(self, kind: str, value: bytes) -> bytes:
+        raise NotImplementedError
+
+    def with_text(self, kind: str, value: bytes, text: bytes) -> bytes:
+        raise NotImplementedError
 
     def write(self, data: bytes) -> None:
         self.written.append(data)
