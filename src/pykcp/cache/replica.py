@@ -7,6 +7,7 @@ to a local store of the same layout, which this class reads.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 from pykcp.apis.catalog import definition_of
 from pykcp.cache.indexes import content_entry, identity_entry, path_entry
@@ -21,7 +22,21 @@ from pykcp.registry.keys import SHARD_END, resource_prefix, split_key
 from pykcp.registry.stored import Entry, Event, StoreReader
 from pykcp.types import Object
 
-_KEEP = 1024
+_KEEP_BYTES = 16 << 20
+"""Octets of JSON of which decoded objects are kept; they take about eight times as much memory."""
+_OBJECT = 1024
+"""Octets that an object costs whatever it says."""
+
+
+class _Decoded(NamedTuple):
+    revision: int
+    obj: Object
+    size: int
+    """Of its text."""
+
+
+def _cost(decoded: _Decoded) -> int:
+    return _OBJECT + decoded.size
 
 
 class CacheReplica:
@@ -29,7 +44,9 @@ class CacheReplica:
         """What is of `own_shard` is left out: it is here anyway, and newer."""
         self._store = store
         self._own = f"/{own_shard}{SHARD_END}"
-        self._decoded: BoundedCache[str, tuple[int, Object]] = BoundedCache("replica", _KEEP)
+        self._decoded: BoundedCache[str, _Decoded] = BoundedCache(
+            "replica", _KEEP_BYTES, cost=_cost
+        )
 
     def get(
         self, kind: GroupVersionResource, cluster: str, name: str, namespace: str = ""
@@ -119,9 +136,9 @@ class CacheReplica:
 
     def _object(self, kind: GroupVersionResource, entry: Entry) -> Object:
         known = self._decoded.get(entry.key)
-        if known is not None and known[0] == entry.revision:
-            return known[1]
+        if known is not None and known.revision == entry.revision:
+            return known.obj
         api_version = f"{kind.group}/{kind.version}" if kind.group else kind.version
         name = definition_of(kind.group, kind.resource).kind
         obj = {"kind": name, "apiVersion": api_version, **decode(entry.value)}
-        return self._decoded.put(entry.key, (entry.revision, obj))[1]
+        return self._decoded.put(entry.key, _Decoded(entry.revision, obj, len(entry.value))).obj

@@ -24,7 +24,10 @@ from pykcp.storage.interface import Event, Store
 from pykcp.types import Object
 
 CLUSTER_ANNOTATION = "kcp.io/cluster"
-_KEEP = 1024
+_KEEP_BYTES = 16 << 20
+"""Octets of JSON of which decoded objects are kept; they take about eight times as much memory."""
+_OBJECT = 1024
+"""Octets that an object costs whatever it says."""
 
 
 class Replica(Protocol):
@@ -53,6 +56,10 @@ class Replica(Protocol):
         """Register a callback for changes of a kind on other shards: logical cluster and name."""
 
 
+def _cost(decoded: tuple[Object, int]) -> int:
+    return _OBJECT + decoded[1]
+
+
 class ObjectLookup:
     def __init__(
         self, store: Store, directory: Directory, paths: PathIndex, replica: Replica | None = None
@@ -61,7 +68,9 @@ class ObjectLookup:
         self._directory = directory
         self._paths = paths
         self.replica = replica
-        self._decoded: BoundedCache[str, Object] = BoundedCache("objects", _KEEP)
+        self._decoded: BoundedCache[str, tuple[Object, int]] = BoundedCache(
+            "objects", _KEEP_BYTES, cost=_cost
+        )
         store.listen(self._follow)
 
     def _follow(self, events: Sequence[Event]) -> None:
@@ -76,13 +85,14 @@ class ObjectLookup:
         key = object_key(resource.prefix, cluster, namespace, name)
         known = self._decoded.get(key)
         if known is not None:
-            return known
+            return known[0]
         entry = self._store.get(key)
         if entry is None:
             if self.replica is None:
                 return None
             return self.replica.get(kind, cluster, name, namespace)
-        return self._decoded.put(key, resource.object_of(entry.value))
+        decoded = resource.object_of(entry.value), len(entry.value)
+        return self._decoded.put(key, decoded)[0]
 
     def all(self, kind: GroupVersionResource, cluster: str) -> list[Object]:
         """All objects of a kind in a cluster with few of them, from this shard or the replica."""

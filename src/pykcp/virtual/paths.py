@@ -27,7 +27,7 @@ class ViewPaths:
         workers: WorkerPool | None = None,
     ) -> None:
         # One list per group version: kcp's clients of views expect them so.
-        self._discovery = Discovery(served, address, aggregates=False)
+        self._discovery = Discovery(served, address, aggregates=False, workers=workers)
         self._openapi = OpenAPI(served, workers, is_view=True)
 
     def handle(self, call: Call) -> Coroutine[Any, Any, None] | None:
@@ -42,10 +42,10 @@ class ViewPaths:
         if root == "openapi":
             return self._openapi.handle(call)
         if root == "api":
-            self._discovery.legacy(call)
-        elif root == "apis":
-            self._discovery.groups(call)
-        elif root == "version" and call.info.path.rstrip("/") == "/version":
+            return self._discovery.legacy(call)
+        if root == "apis":
+            return self._discovery.groups(call)
+        if root == "version" and call.info.path.rstrip("/") == "/version":
             body = orjson.dumps(version(), option=orjson.OPT_INDENT_2)
             call.exchange.respond(200, (CACHE_CONTROL, ("content-type", "application/json")), body)
         else:

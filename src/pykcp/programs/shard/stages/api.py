@@ -158,6 +158,7 @@ def _paths(
             shown,
             base.credentials.serving_address,
             plain_cluster=base.settings.generic.kubernetes_cluster,
+            workers=base.workers,
         ),
         openapi=OpenAPI(shown, base.workers),
         issuer=base.credentials,
