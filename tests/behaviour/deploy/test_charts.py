@@ -127,6 +127,46 @@ def test_metrics_are_scraped_where_they_are_served() -> None:
 
 
 @needs_helm
+def test_every_server_is_scraped_once() -> None:
+    """The two Services of the server are for the same pods."""
+    parts = ("kcp", "kcpFrontProxy", "etcd")
+    objects = template("kcp", HOST, *(f"--set={p}.monitoring.serviceMonitor.enabled=true" for p in parts))  # fmt: skip
+    services = [one for one in objects if one["kind"] == "Service"]
+    monitors = [one for one in objects if one["kind"] == "ServiceMonitor"]
+    assert len(monitors) == 3
+    for monitor in monitors:
+        wanted = monitor["spec"]["selector"]["matchLabels"].items()
+        ports = {one["port"] for one in monitor["spec"]["endpoints"]}
+        matching = [
+            one["metadata"]["name"]
+            for one in services
+            if wanted <= one["metadata"]["labels"].items()
+            and ports & {port["name"] for port in one["spec"]["ports"]}
+        ]
+        assert matching == [monitor["metadata"]["name"]]
+
+
+@needs_helm
+def test_a_front_proxy_with_a_foreign_certificate_is_believed() -> None:
+    issuer = "kcpFrontProxy.certificateIssuer"
+    given = {"name": "le", "kind": "ClusterIssuer", "secret.name": "le-ca", "secret.key": "root.crt"}  # fmt: skip
+    objects = template("kcp", HOST, *(f"--set={issuer}.{key}={value}" for key, value in given.items()))  # fmt: skip
+    named = {(one["kind"], one["metadata"]["name"]): one for one in objects}
+    certificate = named["Certificate", "test-kcp-front-proxy-server"]["spec"]
+    assert certificate["issuerRef"] == {"name": "le", "kind": "ClusterIssuer"}
+    assert certificate["dnsNames"] == [HOST.partition("=")[2].partition("=")[2]]
+    config = yaml.safe_load(
+        named["Secret", "test-kcp-kubeconfigs"]["stringData"]["external.kubeconfig"]
+    )
+    authority = config["clusters"][0]["cluster"]["certificate-authority"]
+    assert authority == "/etc/kcp/tls/front-proxy-ca/root.crt"
+    pod = named["Deployment", "test-kcp"]["spec"]["template"]["spec"]
+    volumes = {one["name"]: one for one in pod["volumes"]}
+    (mount,) = [one for one in pod["containers"][0]["volumeMounts"] if one["mountPath"] == "/etc/kcp/tls/front-proxy-ca"]  # fmt: skip
+    assert volumes[mount["name"]]["secret"]["secretName"] == "le-ca"
+
+
+@needs_helm
 def test_a_hostname_is_required() -> None:
     with pytest.raises(AssertionError, match="externalHostname is required"):
         template("kcp")

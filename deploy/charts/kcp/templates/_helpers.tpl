@@ -46,6 +46,13 @@ labels:
 https://{{ include "kcp.externalHostname" . }}:{{ include "kcp.externalPort" . }}
 {{- end -}}
 
+{{/* What verifies the front-proxy, for the shard: file and directory. */}}
+{{- define "kcp.frontProxyAuthority" -}}
+{{- $secret := .Values.kcpFrontProxy.certificateIssuer.secret | default (dict) -}}
+{{- if $secret.name -}}/etc/kcp/tls/front-proxy-ca/{{ $secret.key | default "ca.crt" }}
+{{- else -}}/etc/kcp/tls/ca/tls.crt{{- end -}}
+{{- end -}}
+
 {{- define "kcp.baseURL" -}}
 https://{{ include "kcp.fullname" . }}.{{ .Release.Namespace }}.svc:6443
 {{- end -}}
