@@ -166,6 +166,13 @@ def negotiated_name(plural: str, version: str, group: str) -> str:
     return f"{plural}.{version}.{group or 'core'}"
 
 
+def negotiated_type(name: str) -> GroupVersionResource:
+    """The type that such a name is of."""
+    plural, _, rest = name.partition(".")
+    version, _, group = rest.partition(".")
+    return GroupVersionResource("" if group == "core" else group, version, plural)
+
+
 @dataclass(frozen=True, slots=True)
 class Locator:
     """Where an object of a cluster comes from."""

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from pykcp.machinery.negotiation.findings import Findings
 from pykcp.machinery.negotiation.meet import ROOT, Met, meet
 from pykcp.machinery.negotiation.openapi import Unconvertible, kinds_of_models, structural_schema
+from pykcp.machinery.resources import GroupVersionResource
 from pykcp.types import Object
 
 _APPROVED = "api-approved.kubernetes.io"
@@ -32,6 +33,10 @@ class ImportedResource(NamedTuple):
     def name(self) -> str:
         """`deployments.apps`, `pods.core`: the name of its CRD."""
         return f"{self.plural}.{self.group or 'core'}"
+
+    @property
+    def gvr(self) -> GroupVersionResource:
+        return GroupVersionResource(self.group, self.version, self.plural)
 
 
 def listed_resources(group: str, version: str, document: Object) -> list[ImportedResource]:

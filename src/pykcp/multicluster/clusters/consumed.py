@@ -30,6 +30,7 @@ from pykcp.multicluster.syncer.engine import Syncer
 from pykcp.multicluster.syncer.metrics import SyncMetrics
 from pykcp.multicluster.syncer.servers import Follower, LeafHolder, SyncServer, Upstream
 from pykcp.multicluster.syncer.settings import Registration, SyncSettings
+from pykcp.multicluster.syncer.types import synced_types
 from pykcp.types import Object
 
 _log = logging.getLogger(__name__)
@@ -122,6 +123,7 @@ class ConsumedClusters:
             resources,
             self._settings,
             self._sync_metrics,
+            retired=synced_types(cluster, is_accepted=False),
         )
         self._sessions[key] = (wanted, _Session(client, syncer))
         return None

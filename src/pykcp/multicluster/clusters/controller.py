@@ -20,6 +20,7 @@ from pykcp.multicluster.clusters.connection import Resolve, resolve_any
 from pykcp.multicluster.clusters.deletion import ClusterRemoval
 from pykcp.multicluster.clusters.health import Readiness
 from pykcp.multicluster.clusters.heartbeats import ReportingClusters
+from pykcp.multicluster.clusters.held import HeldObjects
 from pykcp.multicluster.clusters.kubeconfigs import ClusterKubeconfigs, ClusterRefused
 from pykcp.multicluster.clusters.pulled import PulledClusters
 from pykcp.multicluster.clusters.pushed import MakeSyncer, PushedClusters
@@ -56,17 +57,16 @@ class ClusterLifecycle:
         """
         self._lister, self._client, self._settings = lister, client, settings
         self.controller = Controller(NAME, self.reconcile, workers=_WORKERS, metrics=metrics)
-        self._removal = ClusterRemoval(
-            served or ServedWorkspaces(client), client, settings.deletion_grace, clock
-        )
+        held = HeldObjects(served or ServedWorkspaces(client), client)
+        self._removal = ClusterRemoval(held, client, settings.deletion_grace, clock)
         self._status = ClusterStatus(client, clock)
         self._kubeconfigs = ClusterKubeconfigs(client, compute)
         self._sessions = ClusterSessions(
             client, self._kubeconfigs, settings, resolve, self.controller.add
         )
-        self._pushed = PushedClusters(self._sessions, self._status, table, make_syncer)
+        self._pushed = PushedClusters(self._sessions, self._status, table, held, make_syncer)
         self._pulled = PulledClusters(client, self._kubeconfigs, settings, resolve)
-        self._reporting = ReportingClusters(self._status, table, settings)
+        self._reporting = ReportingClusters(client, self._status, table, held, settings)
         table.listen(self._on_import)
 
     def follow(self, feed: Feed) -> None:

@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import NamedTuple
 
 from pykcp.clients.interface import Client
 from pykcp.machinery import meta
 from pykcp.machinery.object_keys import ObjectKey
 from pykcp.machinery.resources import GroupVersionResource
-from pykcp.machinery.status import Conflict, NotFound, ServiceUnavailable
-from pykcp.multicluster.clusters.served import ServedWorkspace, ServedWorkspaces
+from pykcp.machinery.status import Conflict, Forbidden, NotFound, ServiceUnavailable
+from pykcp.multicluster.clusters.held import HeldObject, HeldObjects, held_in
+from pykcp.multicluster.clusters.served import ServedWorkspace
 from pykcp.multicluster.names import (
     CLUSTER_FINALIZER,
     CLUSTER_LABEL,
@@ -41,26 +42,15 @@ class DeletionStep(NamedTuple):
     """Until the next step."""
 
 
-class _Remaining(NamedTuple):
-    """An object of which a copy may exist in the cluster."""
-
-    place: ServedWorkspace
-    kind: GroupVersionResource
-    obj: Object
-
-    def __str__(self) -> str:
-        return f"{meta.namespace(self.obj)}/{meta.name(self.obj)}"
-
-
 class ClusterRemoval:
     def __init__(
         self,
-        served: ServedWorkspaces,
+        held: HeldObjects,
         client: Client,
         grace: float,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._served, self._client = served, client
+        self._held, self._client = held, client
         self._grace, self._clock = grace, clock
 
     async def step(self, cluster: Object, key: ObjectKey, *, is_reachable: bool) -> DeletionStep:
@@ -79,16 +69,25 @@ class ClusterRemoval:
         await self._release(key)
         return DeletionStep(True)
 
-    async def _remaining(self, cluster: Object, key: ObjectKey) -> list[_Remaining]:
-        """What has a copy in the cluster; the assignment is taken from everything."""
-        found: list[_Remaining] = []
-        for place in await self._served.of(key.cluster, key.name):
-            async for kind, obj in _objects(cluster, place):
-                if meta.labels(obj).get(CLUSTER_LABEL) == place.label:
-                    await _unassign(place, kind, obj)
-                if meta.has_finalizer(obj, place.finalizer):
-                    found.append(_Remaining(place, kind, obj))
-        return found
+    async def _remaining(self, cluster: Object, key: ObjectKey) -> list[HeldObject]:
+        """What may have a copy in the cluster; the assignment is taken from everything."""
+        found: dict[str, HeldObject] = {}
+        places = await self._held.places(key)
+        listed = {
+            (one.get("group") or "", one["resource"])
+            for one in (cluster.get("status") or {}).get("syncedResources") or ()
+        }
+        for kind in await self._held.types(cluster, key):
+            try:
+                for place in places:
+                    await _unassign_all(place, kind)
+                    async for one in held_in(place, kind):
+                        found[one.metadata.uid] = one  # once, of a type with several versions
+            except Forbidden:
+                if (kind.group, kind.resource) in listed:
+                    raise
+                # A controller that may not see a type never synchronized it.
+        return list(found.values())
 
     def _seconds_left(self, cluster: Object, is_reachable: bool) -> float:
         """How long copies are waited for; as long as it takes while the cluster is reachable."""
@@ -99,7 +98,7 @@ class ClusterRemoval:
         asked = meta.parse_rfc3339(meta.deletion_timestamp(cluster))
         return asked + self._grace - self._clock()
 
-    async def _abandon(self, key: ObjectKey, remaining: list[_Remaining]) -> None:
+    async def _abandon(self, key: ObjectKey, remaining: list[HeldObject]) -> None:
         _log.warning(
             "cluster %s of %s is deleted, %d objects may be left in it: %s",
             key.name,
@@ -107,11 +106,11 @@ class ClusterRemoval:
             len(remaining),
             ", ".join(map(str, remaining[:_NAMED])),
         )
-        for place, kind, obj in remaining:
+        for place, kind, metadata in remaining:
             strip = _without(place.finalizer)
             try:
                 await place.client.change(
-                    place.name, kind, meta.name(obj), strip, meta.namespace(obj)
+                    place.name, kind, metadata.name, strip, metadata.namespace
                 )
             except NotFound:
                 continue
@@ -130,20 +129,16 @@ def _without(finalizer: str) -> Callable[[Object], None]:
     return strip
 
 
-async def _objects(
-    cluster: Object, place: ServedWorkspace
-) -> AsyncIterator[tuple[GroupVersionResource, Object]]:
-    """The objects of a workspace of all types that were synchronized."""
-    for synced in (cluster.get("status") or {}).get("syncedResources") or ():
-        kind = GroupVersionResource(
-            synced.get("group") or "", synced.get("version") or "v1", synced["resource"]
-        )
-        try:
-            async for page in place.client.pages(place.name, kind):
-                for obj in page:
-                    yield kind, obj
-        except NotFound:
-            continue  # the workspace does not serve the type any longer
+async def _unassign_all(place: ServedWorkspace, kind: GroupVersionResource) -> None:
+    """Take the assignment from the objects of a type; none if the workspace does not serve it."""
+    try:
+        async for page in place.client.pages(
+            place.name, kind, labels=f"{CLUSTER_LABEL}={place.label}"
+        ):
+            for obj in page:
+                await _unassign(place, kind, obj)
+    except NotFound:
+        return
 
 
 async def _unassign(place: ServedWorkspace, kind: GroupVersionResource, obj: Object) -> None:

@@ -9,15 +9,19 @@ import time
 
 import msgspec
 
+from pykcp.clients.interface import Client
 from pykcp.machinery import meta
 from pykcp.machinery.object_keys import ObjectKey
 from pykcp.multicluster.clusters import report
 from pykcp.multicluster.clusters.health import NOT_READY, ClusterHealth
+from pykcp.multicluster.clusters.held import HeldObjects
 from pykcp.multicluster.clusters.report import Mark
 from pykcp.multicluster.clusters.settings import ClusterSettings
 from pykcp.multicluster.clusters.status import ClusterStatus
+from pykcp.multicluster.importing.discovery import is_named
 from pykcp.multicluster.importing.importer import built_in_types
 from pykcp.multicluster.importing.table import ImportTable
+from pykcp.multicluster.names import NEGOTIATED, negotiated_name
 from pykcp.types import Object
 
 
@@ -45,9 +49,17 @@ _decode_report = msgspec.json.Decoder(_Reported).decode
 
 class ReportingClusters:
     def __init__(
-        self, status: ClusterStatus, table: ImportTable, settings: ClusterSettings
+        self,
+        client: Client,
+        status: ClusterStatus,
+        table: ImportTable,
+        held: HeldObjects,
+        settings: ClusterSettings,
     ) -> None:
+        self._client, self._held = client, held
         self._status, self._table, self._settings = status, table, settings
+        self._imported: dict[str, list[Object]] = {}
+        """Of Clusters by UID: the types that followed from imports when they were last looked at."""
         self._reported: dict[str, tuple[str, ClusterHealth]] = {}
         """Of Clusters by UID: the last heartbeat, and what follows from all."""
 
@@ -57,6 +69,7 @@ class ReportingClusters:
 
     def forget(self, cluster: Object) -> None:
         self._reported.pop(meta.uid(cluster), None)
+        self._imported.pop(meta.uid(cluster), None)
 
     def _note(self, told: _Reported) -> None:
         """Note a heartbeat; when it was sent does not matter, clocks differ."""
@@ -100,11 +113,41 @@ class ReportingClusters:
                 if is_ready
                 else report.false(report.REACHABLE, NOT_READY, message)
             )
-        states = self._table.of_location(key.cluster, key.name)
-        wanted = (cluster.get("spec") or {}).get("syncResources") or self._settings.resources
-        types = report.synced_resources((), built_in_types(wanted), states, {})
-        await self._status.write(key, cluster, verdict, marks, imported=types)
+        types, gone = await self._types(cluster, key)
+        await self._status.write(key, cluster, verdict, marks, imported=types, gone=gone)
         return left
+
+    async def _types(self, cluster: Object, key: ObjectKey) -> tuple[list[Object], list[Object]]:
+        """What follows from imports for the types of a Cluster, and which of those that it lists
+        are not true any more.
+        """
+        named = (cluster.get("spec") or {}).get("syncResources") or ("*",)
+        states = [
+            one
+            for one in self._table.of_location(key.cluster, key.name)
+            if is_named(one.group, one.plural, named)
+        ]
+        built_in = built_in_types(
+            (cluster.get("spec") or {}).get("syncResources") or self._settings.resources
+        )
+        found = report.synced_resources((), built_in, states, {})
+        listed = (cluster.get("status") or {}).get("syncedResources") or ()
+        known = self._imported.get(meta.uid(cluster), [])
+        self._imported[meta.uid(cluster)] = found
+        gone = []
+        for one in report.without(listed, found):
+            was_imported = not report.without([one], known) or report.is_left(one)
+            is_unwanted = not is_named(one.get("group") or "", one["resource"], named)
+            if was_imported or is_unwanted or await self._is_negotiated(key, one):
+                gone.append(one)
+        return await self._held.with_left(key, found, gone), gone
+
+    async def _is_negotiated(self, key: ObjectKey, entry: Object) -> bool:
+        """Whether a type comes from imports; otherwise a syncer elsewhere says what it does."""
+        name = negotiated_name(
+            entry["resource"], entry.get("version") or "v1", entry.get("group") or ""
+        )
+        return await self._client.get(key.cluster, NEGOTIATED, name) is not None
 
     def health(self, cluster: Object, now: float) -> ClusterHealth:
         """What is known of a Cluster that reports by itself; after a restart, as its object says."""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pykcp.machinery.object_keys import ObjectKey
 from pykcp.multicluster.clusters import report
 from pykcp.multicluster.clusters.health import Readiness
+from pykcp.multicluster.clusters.held import HeldObjects
 from pykcp.multicluster.clusters.kubeconfigs import ClusterRefused
 from pykcp.multicluster.clusters.report import Mark
 from pykcp.multicluster.clusters.session import ClusterSession, ClusterSyncer, RegisteredCluster
@@ -26,11 +27,12 @@ class PushedClusters:
         sessions: ClusterSessions,
         status: ClusterStatus,
         table: ImportTable,
+        held: HeldObjects,
         make_syncer: MakeSyncer | None,
     ) -> None:
         """`make_syncer`: None if this process synchronizes nothing."""
         self._sessions, self._status, self._table = sessions, status, table
-        self._make_syncer = make_syncer
+        self._held, self._make_syncer = held, make_syncer
 
     async def reconcile(self, cluster: Object, key: ObjectKey) -> None:
         try:
@@ -63,21 +65,24 @@ class PushedClusters:
             session.client.identity = result.uid
             session.import_types()
             marks.append(_importer_mark(session))
-            more["syncedResources"] = self._synced(key, session, cluster)
+            more["syncedResources"] = await self._synced(key, session, cluster)
             marks.append(self.synchronize(session, more["syncedResources"]))
         await self._status.write(key, cluster, verdict, marks, more)
 
-    def _synced(self, key: ObjectKey, session: ClusterSession, cluster: Object) -> list[Object]:
+    async def _synced(
+        self, key: ObjectKey, session: ClusterSession, cluster: Object
+    ) -> list[Object]:
         importer = session.importer
         before = (cluster.get("status") or {}).get("syncedResources")
         if importer.error is None and before:
             return list(before)  # as before a restart, until the types were looked for
-        return report.synced_resources(
+        found = report.synced_resources(
             importer.types,
             [one for one in importer.types if is_built_in(one)],
             self._table.of_location(key.cluster, key.name),
             importer.failed,
         )
+        return await self._held.with_left(key, found, before or ())
 
     def synchronize(self, session: ClusterSession, synced: list[Object]) -> Mark:
         """Run a syncer for these types; the condition that says how it is."""

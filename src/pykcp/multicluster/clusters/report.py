@@ -15,6 +15,7 @@ from pykcp.multicluster.names import (
     TAINT_UNREACHABLE,
     TAINT_UNSCHEDULABLE,
 )
+from pykcp.multicluster.syncer.types import ACCEPTED
 from pykcp.types import Object
 
 READY, SYNCER_READY = "Ready", "SyncerReady"
@@ -28,7 +29,9 @@ ERROR_SYNCER, ERROR_INSTALLING = "ErrorStartingSyncer", "ErrorInstallingSyncer"
 ERROR_IMPORTER = "ErrorStartingAPIImporter"
 IDENTITY_CHANGED = "ClusterIdentityChanged"
 
-ACCEPTED, PENDING, INCOMPATIBLE = "Accepted", "Pending", "Incompatible"
+PENDING, INCOMPATIBLE = "Pending", "Incompatible"
+LEFT = "it is not synchronized any more; objects of it are still in the cluster"
+"""Of a type that the Cluster has no longer, or that is not wanted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +128,25 @@ def synced_resources(
             entry["state"] = ACCEPTED
         found[state.group, state.plural] = entry
     return [found[key] for key in sorted(found)]
+
+
+def without(before: Iterable[Object], found: Iterable[Object]) -> list[Object]:
+    """The types of a Cluster that are not found any more."""
+    known = {_type_of(one) for one in found}
+    return [one for one in before if _type_of(one) not in known]
+
+
+def is_left(entry: Object) -> bool:
+    """Whether a type is listed only since objects of it are left."""
+    return bool(entry.get("message") == LEFT)
+
+
+def in_order(resources: Iterable[Object]) -> list[Object]:
+    return sorted(resources, key=_type_of)
+
+
+def _type_of(entry: Object) -> tuple[str, str]:
+    return entry.get("group") or "", entry["resource"]
 
 
 def _entry(group: str, plural: str, version: str, state: str) -> Object:

@@ -29,16 +29,20 @@ class ClusterStatus:
         marks: list[Mark],
         more: Object | None = None,
         imported: Sequence[Object] = (),
+        gone: Sequence[Object] = (),
     ) -> None:
-        """`imported`: the verdicts on imports, to add to what a syncer elsewhere reports."""
+        """`imported`: the verdicts on imports, to add to what a syncer elsewhere reports; `gone`:
+        what is listed and not true any more.
+        """
         now = meta.now_rfc3339(self._clock())
         is_cordoned = bool((cluster.get("spec") or {}).get("unschedulable"))
 
         def change(live: Object) -> Object:
             status = {**(live.get("status") or {}), **(more or {})}
-            if imported:
-                reported = status.get("syncedResources") or ()
-                status["syncedResources"] = _merged(reported, imported)
+            if imported or gone:
+                reported = report.without(status.get("syncedResources") or (), gone)
+                others = report.without(reported, imported)
+                status["syncedResources"] = report.in_order([*others, *imported])
             all_marks = [report.ready_mark(verdict), *marks]
             status["conditions"] = report.with_marks(conditions_of(live), all_marks, now)
             before = status.pop("taints", None) or []
@@ -53,10 +57,3 @@ class ClusterStatus:
             await self._client.change(key.cluster, CLUSTERS, key.name, change, subresource="status")
         except NotFound:
             return
-
-
-def _merged(reported: Sequence[Object], imported: Sequence[Object]) -> list[Object]:
-    """What a syncer elsewhere reported, with the verdicts on imports."""
-    found = {(one.get("group") or "", one["resource"]): one for one in reported}
-    found |= {(one["group"], one["resource"]): one for one in imported}
-    return [found[key] for key in sorted(found)]

@@ -31,13 +31,13 @@ class ClusterDocuments(Reader, Protocol):
 
 def is_wanted(resource: ImportedResource, wanted: Iterable[str]) -> bool:
     """Whether a list of types names a resource: `deployments.apps`, `pods`, `*.example.com`, `*`."""
-    group = resource.group
-    names = {
-        "*",
-        f"*.{group or 'core'}",
-        resource.name,
-        f"{resource.plural}.{group}" if group else resource.plural,
-    }
+    return is_named(resource.group, resource.plural, wanted)
+
+
+def is_named(group: str, plural: str, wanted: Iterable[str]) -> bool:
+    """The same of a type by its names."""
+    full = f"{plural}.{group or 'core'}"
+    names = {"*", f"*.{group or 'core'}", full, f"{plural}.{group}" if group else plural}
     return not names.isdisjoint(wanted)
 
 

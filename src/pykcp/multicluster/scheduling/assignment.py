@@ -123,7 +123,8 @@ def _shares(question: Question, selection: ClusterSelection, names: Sequence[str
     for name in names:
         cluster, current = question.clusters[name], stay.get(name) or 0
         cap = policy.maximum or NO_CAP
-        if not cluster.is_ready or cluster.unschedulable:
+        is_open = cluster.is_ready and not cluster.unschedulable
+        if not is_open or question.workload.type not in cluster.types:
             cap = min(cap, current)  # what runs there stays, nothing is added
         if name in caps:
             cap = min(cap, caps[name])

@@ -10,7 +10,7 @@ from pykcp.multicluster.names import TAINT_NOT_READY, TAINT_UNREACHABLE
 from pykcp.multicluster.scheduling.model import ClusterView, Leaving, Placed, Taint
 from pykcp.types import Object
 
-ACCEPTED = "Accepted"
+ACCEPTED, INCOMPATIBLE = "Accepted", "Incompatible"
 _STATE_TAINTS = (TAINT_NOT_READY, TAINT_UNREACHABLE)
 _HEARTBEAT = "HeartbeatHealthy"
 """Condition of Clusters that report by themselves."""

@@ -34,7 +34,7 @@ class WorkloadAggregator:
 
     async def reconcile(self, key: RootKey) -> None:
         parts = self._parts
-        kind = parts.territory.kind(key.cluster, key.type)
+        kind = parts.territory.listed_kind(key.cluster, key.type)
         if parts.is_too_large(key):
             return
         root, binding = parts.root(key), parts.binding(key)

@@ -69,7 +69,7 @@ class SplitterParts:
 
     def root(self, key: RootKey) -> Object | None:
         """The object, if it is to be placed."""
-        kind = self.territory.kind(key.cluster, key.type)
+        kind = self.territory.listed_kind(key.cluster, key.type)
         found = None if kind is None else self.get(key.cluster, kind, key.name, key.namespace)
         return found if found is not None and is_root(key.type, found) else None
 
@@ -77,7 +77,7 @@ class SplitterParts:
         """Whether an object is larger than a cluster takes: it is not decoded, and copies of what
         it was before stay as they are. One that is deleted is not too large.
         """
-        kind = self.territory.kind(key.cluster, key.type)
+        kind = self.territory.listed_kind(key.cluster, key.type)
         if kind is None:
             return False
         try:
@@ -101,7 +101,7 @@ class SplitterParts:
         return rules_of(key.type, root, has_scale=has_scale)
 
     def _has_scale(self, key: RootKey) -> bool:
-        kind = self.territory.kind(key.cluster, key.type)
+        kind = self.territory.listed_kind(key.cluster, key.type)
         if kind is None:
             return False
         name = negotiated_name(kind.resource, kind.version, kind.group)

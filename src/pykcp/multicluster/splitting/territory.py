@@ -6,13 +6,13 @@ there they are known by a name that also says which workspace they are of.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, replace
 
 from pykcp.machinery.resources import GroupVersionResource
 from pykcp.multicluster.names import shared_name
 from pykcp.multicluster.scheduling.model import ClusterView
-from pykcp.multicluster.scheduling.snapshot import ACCEPTED, cluster_view, type_name
+from pykcp.multicluster.scheduling.snapshot import ACCEPTED, INCOMPATIBLE, cluster_view, type_name
 from pykcp.multicluster.splitting.inventory import Inventory
 from pykcp.types import Object
 
@@ -23,6 +23,9 @@ Kinds = Mapping[str, GroupVersionResource]
 class _Registered:
     view: ClusterView
     kinds: Kinds
+    """The types that it accepts."""
+    listed: Kinds
+    """With those that it accepts no longer, of which it may run something."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,17 +62,21 @@ class Territory:
             view = replace(
                 cluster_view(cluster, started=self._started), identity=f"{workspace}/{name}"
             )
-            after = clusters[name] = _Registered(view, _accepted_kinds(cluster))
+            after = clusters[name] = _Registered(
+                view,
+                _kinds(cluster, (ACCEPTED,)),
+                _kinds(cluster, (ACCEPTED, INCOMPATIBLE)),
+            )
         if not clusters:
             del self._registered[workspace]
         served = self.served_by(workspace)
         for one in served:
             self._snapshots.pop(one, None)
-        known = before.kinds if before is not None else {}
+        known = before.listed if before is not None else {}
         return TerritoryChange(
             served,
             _without_load(before) != _without_load(after),
-            after is not None and bool(after.kinds.keys() - known.keys()),
+            after is not None and bool(after.listed.keys() - known.keys()),
             before is None and after is not None,
         )
 
@@ -133,14 +140,15 @@ class Territory:
         return [workspace, *sorted(set(self._consumers.get(workspace, {}).values()))]
 
     def kinds(self, workspace: str) -> Kinds:
-        """The types that clusters of a workspace accept."""
+        """The types of which clusters of a workspace may run something."""
         found: dict[str, GroupVersionResource] = {}
         for provider in self._providers(workspace):
             for one in self._registered.get(provider, {}).values():
-                found.update(one.kinds)
+                found.update(one.listed)
         return found
 
     def kind(self, workspace: str, type_name_: str) -> GroupVersionResource | None:
+        """A type that some cluster accepts."""
         for provider in self._providers(workspace):
             for one in self._registered.get(provider, {}).values():
                 found = one.kinds.get(type_name_)
@@ -148,15 +156,20 @@ class Territory:
                     return found
         return None
 
+    def listed_kind(self, workspace: str, type_name_: str) -> GroupVersionResource | None:
+        """The same, or one that some cluster accepts no longer."""
+        accepted = self.kind(workspace, type_name_)
+        return accepted if accepted is not None else self.kinds(workspace).get(type_name_)
 
-def _accepted_kinds(cluster: Object) -> Kinds:
+
+def _kinds(cluster: Object, states: Container[str]) -> Kinds:
     synced = (cluster.get("status") or {}).get("syncedResources") or ()
     return {
         type_name(one.get("group") or "", one["resource"]): GroupVersionResource(
             one.get("group") or "", one.get("version") or "v1", one["resource"]
         )
         for one in synced
-        if one.get("state") == ACCEPTED
+        if one.get("state") in states
     }
 
 

@@ -89,12 +89,22 @@ class DownSync:
                     return delay
             if leaf.is_terminating:
                 return await self._withdraw(synced, leaf)
+            if synced.is_retired:
+                return await self._leave(synced, leaf)
             return await self._bring(synced, key, leaf)
         except SyncRefused as refused:
             await self._note(synced, leaf, refused.reason, refused.message)
             return refused.retry
 
     # --- applying
+
+    async def _leave(self, synced: TypeSync, leaf: Leaf) -> float | None:
+        """The cluster does not accept the type any more: what it has stays as it is."""
+        copy = synced.copies.get(leaf.target)
+        if copy is not None and (copy.origin_uid, copy.hash) == (leaf.uid, leaf.hash):
+            return await self._note_applied(synced, leaf)
+        text = f"the cluster does not accept {synced.kind} any more: its copies are not changed"
+        raise SyncRefused("TypeNotAccepted", text, self._context.settings.permanent_retry)
 
     async def _bring(self, synced: TypeSync, key: SyncKey, leaf: Leaf) -> float | None:
         owner = synced.leaves.owner(leaf.target)

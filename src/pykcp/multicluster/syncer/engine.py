@@ -18,9 +18,9 @@ from pykcp.aio.timers import call_later
 from pykcp.controllers.runtime.controller import Controller
 from pykcp.machinery.object_keys import ObjectKey
 from pykcp.machinery.resources import NAMESPACES, GroupVersionResource
-from pykcp.machinery.status import Forbidden, StatusError
+from pykcp.machinery.status import Forbidden, NotFound, StatusError
 from pykcp.multicluster.interpreter.kinds import TABLE
-from pykcp.multicluster.names import CLUSTER_LABEL, DOWNSTREAM_CLUSTER
+from pykcp.multicluster.names import CLUSTER_LABEL, CLUSTERS, DOWNSTREAM_CLUSTER
 from pykcp.multicluster.syncer.down import DownSync
 from pykcp.multicluster.syncer.metrics import SyncMetrics
 from pykcp.multicluster.syncer.namespaces import DownstreamNamespaces
@@ -35,6 +35,7 @@ from pykcp.multicluster.syncer.types import (
     WantedType,
     parse_type,
     served_type,
+    synced_types,
 )
 from pykcp.multicluster.syncer.unschedulable import UnschedulableReplicas
 from pykcp.multicluster.syncer.up import UpSync
@@ -65,11 +66,20 @@ class Syncer:
         resources: Iterable[str],
         settings: SyncSettings | None = None,
         metrics: SyncMetrics | None = None,
+        *,
+        retired: Iterable[str] = (),
     ) -> None:
-        """`resources`: types to sync, as `deployments.apps` or `deployments.v1.apps`."""
+        """`resources`: types to sync, as `deployments.apps` or `deployments.v1.apps`; `retired`: types
+        that were synchronized before, beside those that the Cluster names.
+        """
         self._upstream, self._downstream = upstream, downstream
         self._settings = settings or SyncSettings()
         self._wanted = _parsed(resources)
+        self._retired: dict[TypeName, WantedType] = {}
+        """Types that are not wanted, of which something may be left."""
+        self._retire(_parsed(retired))
+        self._is_told = False
+        """The Cluster has said which types those are."""
         namespaces = DownstreamNamespaces(downstream.client, registration, self._namespace_lost)
         self._context = SyncContext(
             registration,
@@ -106,11 +116,19 @@ class Syncer:
     # --- for the process that runs it
 
     def set_resources(self, resources: Iterable[str]) -> None:
-        """Sync these types from now on. Copies of other types stay as they are."""
+        """Sync these types from now on. Of other types nothing is applied: copies stay as they are,
+        their statuses are reported, and they go when their objects do.
+        """
         wanted = _parsed(resources)
         if wanted != self._wanted:
-            self._wanted = wanted
+            before, self._wanted = self._wanted, wanted
+            self._retire(before)
             self._changed.set()
+
+    def _retire(self, types: Iterable[WantedType]) -> None:
+        wanted = {_name(one) for one in self._wanted}
+        known = self._retired | {_name(one): one for one in types}
+        self._retired = {name: one for name, one in known.items() if name not in wanted}
 
     def owns_namespace(self, name: str) -> bool:
         """Whether a namespace of the cluster was made for this registration."""
@@ -140,7 +158,7 @@ class Syncer:
         """Whether all types are known on both sides, and nothing waits to be done."""
         return (
             bool(self._followed)
-            and len(self._followed) == len(self._wanted)
+            and all(_name(one) in self._followed for one in self._wanted)
             and all(followed.is_settled for followed in self._followed.values())
             and not self._queued()
         )
@@ -173,15 +191,16 @@ class Syncer:
         """Start and stop the informers of types as they are wanted and served."""
         while True:
             self._changed.clear()
-            for name in set(self._followed) - {_name(wanted) for wanted in self._wanted}:
+            pause = await self._learn_retired()
+            for name in set(self._followed) - set(map(_name, self._wanted)) - set(self._retired):
                 await self._unfollow(name)
             if self._is_doubtful:
                 await self._drop_unserved()
-            pause: float | None = None
-            for wanted in self._wanted:
+            for wanted in (*self._wanted, *self._retired.values()):
                 if _name(wanted) not in self._followed:
                     retry = await self._try_to_follow(wanted)
                     pause = min(pause or retry, retry) if retry else pause
+            self._note_retired()
             for followed in list(self._followed.values()):
                 await followed.adjust()
             if self._followed:
@@ -190,6 +209,44 @@ class Syncer:
                 await asyncio.wait_for(self._changed.wait(), pause)
             except TimeoutError:
                 continue
+
+    async def _learn_retired(self) -> float | None:
+        """Ask the Cluster for types that were synchronized before a restart. Returns seconds after
+        which to try again.
+        """
+        if self._is_told:
+            return None
+        registration = self._context.registration
+        try:
+            cluster = await self._context.upstream.get(
+                registration.workspace, CLUSTERS, registration.name
+            )
+        except NotFound:
+            cluster = None  # another shard has it
+        except StatusError:
+            return _FAILED_DISCOVERY
+        found = synced_types(cluster or {}, is_accepted=False)
+        self._retire(one for one in _parsed(found) if _name(one) not in self._retired)
+        self._is_told = True
+        return None
+
+    def _note_retired(self) -> None:
+        for name, synced in self._context.types.items():
+            is_retired = name in self._retired
+            if synced.is_retired != is_retired:
+                synced.is_retired = is_retired
+                self._all_ready(name)
+
+    async def _forget_retired(self) -> None:
+        """Those of which nothing is left. Raises StatusError."""
+        for name in list(self._retired):
+            synced, followed = self._context.types.get(name), self._followed.get(name)
+            if synced is None or followed is None or not followed.is_known:
+                continue
+            is_left = bool(synced.leaves) or bool(synced.leaves.released)
+            if not is_left and not await self._sweeper.has_finalized(synced.kind):
+                self._retired.pop(name, None)
+                self._changed.set()
 
     async def _try_to_follow(self, wanted: WantedType) -> float:
         """Returns seconds after which to try again; 0 if it is followed now."""
@@ -201,6 +258,8 @@ class Syncer:
         if served is None:
             return self._settings.discovery_interval
         name = _name(wanted)
+        if name in self._retired and not await self._is_left(name, served):
+            return 0.0
         leaves = LeafStore(
             name, self._context.registration, lambda key: self._leaf_changed(name, key)
         )
@@ -215,6 +274,19 @@ class Syncer:
         self._followed[name].start()
         return 0.0
 
+    async def _is_left(self, name: TypeName, served: ServedType) -> bool:
+        """Whether something of a retired type may be in the cluster: most types of a Cluster that
+        are not accepted never were.
+        """
+        try:
+            if await self._sweeper.has_finalized(served.kind):
+                return True
+        except StatusError as error:
+            _log.debug("%s is followed, it may have copies: %s", served.kind, error)
+            return True
+        self._retired.pop(name, None)
+        return False
+
     def _rediscover(self) -> None:
         """A type is served no longer, it seems."""
         self._is_doubtful = True
@@ -223,7 +295,7 @@ class Syncer:
     async def _drop_unserved(self) -> None:
         """Stop following types that the cluster says it does not serve. Nothing is deleted."""
         self._is_doubtful = False
-        for wanted in self._wanted:
+        for wanted in (*self._wanted, *self._retired.values()):
             followed = self._followed.get(_name(wanted))
             if followed is None:
                 continue
@@ -315,9 +387,12 @@ class Syncer:
         while True:
             await namespaces_known.wait()
             await self._discovered.wait()
-            for followed in list(self._followed.values()):
-                await followed.wait_until_known()
-            await self._sweeper.sweep()
+            for name in map(_name, self._wanted):
+                if name in self._followed:
+                    await self._followed[name].wait_until_known()
+            known = [name for name, one in self._followed.items() if one.is_known]
+            await self._sweeper.sweep(known)
+            await self._forget_retired()
             self._shrunk.set()
             await asyncio.sleep(self._settings.sweep_interval)
 
@@ -336,9 +411,8 @@ class Syncer:
 
     def _are_all_known(self) -> bool:
         """No namespace is empty before every type is known."""
-        return len(self._followed) == len(self._wanted) and all(
-            followed.is_known for followed in self._followed.values()
-        )
+        found = [self._followed.get(_name(wanted)) for wanted in self._wanted]
+        return all(followed is not None and followed.is_known for followed in found)
 
 
 class _FollowedType:

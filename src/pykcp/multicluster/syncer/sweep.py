@@ -11,6 +11,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Iterable
 
 from pykcp.machinery.object_keys import ObjectKey
+from pykcp.machinery.resources import GroupVersionResource
 from pykcp.machinery.status import NotFound
 from pykcp.multicluster.names import DOWNSTREAM_CLUSTER, parse_locator
 from pykcp.multicluster.syncer.down import DownSync
@@ -29,10 +30,16 @@ class Sweeper:
         """`consumers`: other workspaces that the clusters of a workspace serve."""
         self._context, self._down, self._consumers = context, down, consumers
 
-    async def sweep(self) -> None:
-        """Look at everything once. Raises StatusError if a server cannot be asked."""
+    async def sweep(self, names: Iterable[TypeName]) -> None:
+        """Look at everything of these types once; all their assigned objects are known.
+
+        Raises StatusError if a server cannot be asked.
+        """
         kept = 0
-        for kind, synced in list(self._context.types.items()):
+        for kind in list(names):
+            synced = self._context.types.get(kind)
+            if synced is None:
+                continue
             kept += await self._sweep_copies(kind, synced)
             await self._sweep_finalizers(kind, synced)
         self._context.metrics.orphans[self._context.registration.uid] = kept
@@ -80,16 +87,22 @@ class Sweeper:
 
     async def _sweep_finalizers(self, kind: TypeName, synced: TypeSync) -> None:
         """Finalizers on objects that were assigned to another cluster meanwhile."""
-        async for found in self._finalized(synced):
+        async for found in self._finalized(synced.kind):
             if synced.leaves.get(found) is None:
                 await self._down.strip_finalizer(synced, SyncKey(kind, *found))
 
-    async def _finalized(self, synced: TypeSync) -> AsyncIterator[ObjectKey]:
+    async def has_finalized(self, kind: GroupVersionResource) -> bool:
+        """Whether an object of a type has the finalizer of the syncer. Raises StatusError."""
+        async for _ in self._finalized(kind):
+            return True
+        return False
+
+    async def _finalized(self, kind: GroupVersionResource) -> AsyncIterator[ObjectKey]:
         registration = self._context.registration
         for workspace in {registration.workspace, *self._consumers(registration.workspace)}:
             finalizer = registration.finalizer_in(workspace)
             try:
-                async for page in self._context.upstream.metadata(workspace, synced.kind):
+                async for page in self._context.upstream.metadata(workspace, kind):
                     for one in page:
                         if one.has_finalizer(finalizer):
                             yield ObjectKey(workspace, one.namespace, one.name)

@@ -14,6 +14,8 @@ NEVER_SYNCED = frozenset(
     (("", "namespaces"), ("", "events"), ("events.k8s.io", "events"), ("", "nodes"))
 )
 """Namespaces are mapped to others; the rest is of one cluster only."""
+ACCEPTED = "Accepted"
+"""The state of a type that is synchronized."""
 _VERSION = re.compile(r"v[0-9]+((alpha|beta)[0-9]+)?").fullmatch
 
 
@@ -40,6 +42,18 @@ class ServedType:
     kind: GroupVersionResource
     is_namespaced: bool
     has_status: bool
+
+
+def synced_types(cluster: Object, *, is_accepted: bool) -> tuple[str, ...]:
+    """The types that the status of a Cluster lists, with their versions: those to synchronize, or
+    the others, of which something may be left from before.
+    """
+    listed = (cluster.get("status") or {}).get("syncedResources") or ()
+    return tuple(
+        ".".join(one[part] for part in ("resource", "version", "group") if one.get(part))
+        for one in listed
+        if (one.get("state") == ACCEPTED) is is_accepted
+    )
 
 
 def parse_type(text: str) -> WantedType:

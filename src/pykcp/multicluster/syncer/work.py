@@ -40,6 +40,10 @@ class TypeSync:
     copies: CopyStore
     is_ready: bool = False
     """The copies in the cluster are known."""
+    is_retired: bool = False
+    """The cluster accepts it no longer: what was synchronized is followed until it goes, and nothing
+    is applied.
+    """
     problem: str = ""
     """Why the copies cannot be read."""
     note_delay: float = 0.0
