@@ -466,6 +466,39 @@ def test_a_changed_export(shard: ServerProcess) -> None:
         pass
 
 
+def test_a_large_schema_before_and_after_it_is_bound(shard: ServerProcess) -> None:
+    provider = ExportProvider(shard, user="provider")
+    fields = {f"p{number}": {"type": "string", "maxLength": 9} for number in range(3_000)}
+    large = schema("sheriffs", provider.group, **fields)
+    assert provider.client.post(SCHEMAS, large).status == 201
+    name = large["metadata"]["name"]
+    entry = {"name": "sheriffs", "group": provider.group, "schema": name}
+    provider.change(resources=[entry])
+    view = provider.view()
+    listed = view.get(f"/apis/{provider.group}/v1").json["resources"]
+    assert [r["name"] for r in listed] == ["sheriffs", "sheriffs/status"]
+    assert places(view.get(provider.path("sheriffs"))) == set()
+    document = view.get(f"/openapi/v3/apis/{provider.group}/v1")
+    assert "p2999" in str(document.json["components"]["schemas"])
+    consumer = provider.consumer()
+    consumer.make(provider, "joe", "sheriffs")
+    assert places(view.get(provider.path("sheriffs"))) == {(consumer.cluster, "joe")}
+
+
+def test_changes_while_views_are_watched(shard: ServerProcess) -> None:
+    """Watches are handed over from view to view, however often the export changes."""
+    provider = ExportProvider(shard, user="provider")
+    consumer = provider.consumer()
+    cowboys = provider.view().watch(provider.path())
+    for number in range(20):
+        provider.change(permissionClaims=[claim("configmaps")] * (number % 2))
+    consumer.make(provider, "joe")
+    assert place(next(cowboys)["object"]) == (consumer.cluster, "joe")
+    provider.change(resources=[])
+    for _ in cowboys:
+        pass  # until it ends
+
+
 def test_no_trick_shows_more(shard: ServerProcess) -> None:
     asked = (claim("configmaps"),)
     provider = ExportProvider(shard, claims=asked, user="provider")

@@ -207,7 +207,8 @@ def _plain_selector(selector: Object | None) -> Object:
 class Covering(NamedTuple):
     """An accepted claim, ready to be asked which objects it covers."""
 
-    key: ClaimKey
+    label: str
+    """The value of the label on objects."""
     selector: LabelSelector | None
     """None: all of them."""
 
@@ -236,19 +237,14 @@ def covering(claims: Sequence[Object]) -> Steps[CoveringBy]:
         if text in seen:
             continue
         seen.add(text)
-        if selector.get("matchAll"):
-            kept.append(Covering(key, None))
-            continue
+        given = {} if selector.get("matchAll") else selector
         try:
-            parsed = yield from from_label_selector_in_steps(selector)
+            parsed = yield from from_label_selector_in_steps(given)
         except ValueError:
             continue  # an invalid selector selects nothing
-        kept.append(Covering(key, None if _selects_all(selector) else parsed))
+        label = claim_label_value(key.group, key.resource, key.identity)
+        kept.append(Covering(label, None if parsed.empty else parsed))
     return found
-
-
-def _selects_all(selector: Object) -> bool:
-    return not (selector.get("matchLabels") or selector.get("matchExpressions"))
 
 
 class BoundExport(NamedTuple):
@@ -282,12 +278,6 @@ def has_claim_label(labels: Iterable[str]) -> bool:
     return False
 
 
-def count_for(exports: Iterable[BoundExport], group: str, resource: str) -> int:
-    """How many claims `labels_due` may have to look at."""
-    wanted = normalized(group, resource)
-    return sum(len(export.accepted.get(wanted, ())) for export in exports)
-
-
 def labels_due(
     exports: Iterable[BoundExport], group: str, resource: str, labels: Mapping[str, str] | None
 ) -> Steps[dict[str, str]]:
@@ -300,10 +290,9 @@ def labels_due(
     wanted = normalized(group, resource)
     due: dict[str, str] = {}
     for export in exports:
-        for key, selector in export.accepted.get(wanted, ()):
+        for label, selector in export.accepted.get(wanted, ()):
             if selector is None or selector.matches(labels):
-                label, value = label_of(export.cluster, export.name, key)
-                due[label] = value
+                due[claim_label_key(export.cluster, export.name)] = label
                 break
             yield
     return due

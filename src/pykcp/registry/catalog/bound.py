@@ -12,7 +12,9 @@ from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from heapq import merge
+from typing import Any
 
+import msgspec
 import orjson
 
 from pykcp.apis.catalog import ResourceDefinition
@@ -32,7 +34,6 @@ from pykcp.registry.catalog.bound_discovery import BoundDiscovery
 from pykcp.registry.catalog.custom import MakeCustom, ResourceVersions, stored_source
 from pykcp.registry.catalog.root_identities import RootIdentities
 from pykcp.registry.catalog.schema_text import SchemaText, schema_text
-from pykcp.registry.codec import decode
 from pykcp.registry.indexes.apis import exports_with_identity
 from pykcp.registry.keys import WILDCARD, kind_prefix, object_key, split_key
 from pykcp.registry.resource import Resource
@@ -48,6 +49,24 @@ FindStorage = Callable[[BoundResource, str, str], Object | None]
 """The `storage.virtual` of a bound resource, by group and plural; None for ordinary ones."""
 FindPublished = Callable[[str, str, str], tuple[Object, Object | None] | None]
 """The schema behind a resource of an identity, and its `storage.virtual`, by group and plural."""
+
+
+class _Offered(msgspec.Struct):
+    name: str
+    schema: str
+    group: str = ""
+    storage: dict[str, Any] | None = None
+
+
+class _ExportSpec(msgspec.Struct):
+    resources: tuple[_Offered, ...] | None = None
+
+
+class _Export(msgspec.Struct):
+    spec: _ExportSpec = msgspec.field(default_factory=_ExportSpec)
+
+
+_decode_export = msgspec.json.Decoder(_Export).decode
 
 
 class BoundResources:
@@ -192,10 +211,10 @@ class BoundResources:
         entry = self._store.get(export_key)
         if entry is None:
             return None
-        for resource in (decode(entry.value).get("spec") or {}).get("resources") or ():
-            if (resource.get("group") or "", resource["name"]) == (group, plural):
-                found = self.schema(split_key(export_key).cluster, resource["schema"])
-                storage = (resource.get("storage") or {}).get("virtual")
+        for resource in _decode_export(entry.value).spec.resources or ():
+            if (resource.group, resource.name) == (group, plural):
+                found = self.schema(split_key(export_key).cluster, resource.schema)
+                storage = (resource.storage or {}).get("virtual")
                 return (found, storage) if found is not None else None
         return None
 

@@ -124,14 +124,15 @@ class AcceptedClaims:
         if found is None:
             found = await in_slices(self._read(cluster), cluster)
         exports: list[BoundExport] = []
+        count, wanted = 0, claims.normalized(group, resource)
         for path, name, accepted, _ in found:
             at = _export_cluster(lookup, path, name)
             if at is not None:
                 exports.append(BoundExport(at, name, accepted))
+                count += len(accepted.get(wanted, ()))
         labels = (obj.get("metadata") or {}).get("labels")
         steps = claims.labels_due(exports, group, resource, labels)
-        is_small = claims.count_for(exports, group, resource) <= _FEW
-        due = at_once(steps) if is_small else await in_slices(steps, cluster)
+        due = at_once(steps) if count <= _FEW else await in_slices(steps, cluster)
         if (group, resource) == (API_BINDINGS.group, API_BINDINGS.resource):
             path, name = export_reference(obj)
             at = _export_cluster(lookup, path or cluster, name) if name else None

@@ -176,8 +176,10 @@ class Grants:
             names = known.names.get(export)
             if not names:
                 return None
-            name = min(names)
-            entry = self._store.get(object_key(BINDINGS, consumer, "", name))
+            kept = self._known.get((consumer, export))
+            if kept is not None:
+                return kept
+            entry = self._store.get(object_key(BINDINGS, consumer, "", min(names)))
             if entry is None:
                 return None
             grant = yield from _grant(entry.value)

@@ -177,7 +177,9 @@ def test_the_last_claim_gives_the_label() -> None:
         claim("configmaps", identity="some", selector=by_label),
         claim("configmaps", identity="others", selector=by_label),
     )
-    assert [c.key.identity for c in bound.accepted["", "configmaps"]] == ["others", "i9"]
+    assert [c.label for c in bound.accepted["", "configmaps"]] == [
+        claim_label_value("", "configmaps", identity) for identity in ("others", "i9")
+    ]
     for labels, identity in (({"a": "b"}, "others"), ({}, "i9")):
         due = labels_due([bound], "", "configmaps", labels)
         assert list(due.values()) == [claim_label_value("", "configmaps", identity)]
