@@ -200,6 +200,11 @@ class Resource:
         """Whether worker processes know the kind, so that they can do what takes long."""
         return self.source is not None and self.services.large is not None
 
+    @property
+    def is_shown_as_stored(self) -> bool:
+        """Whether no object has to be decoded to be shown as a whole."""
+        return self.conversion is None and self.refresh is None
+
     def is_large(self, size: int, text: bytes = b"") -> bool:
         """Whether a write of an object of so many octets is done by a worker process.
 

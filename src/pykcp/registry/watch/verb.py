@@ -235,10 +235,14 @@ async def _send_initial(
     """The current state as ADDED events; returns the revision it stands for."""
     asked = ListOptions(options.selection, not_older_than=options.since)
     pager, slices = Pager(resource, ctx, namespace, asked, _PAGE_BYTES), ShortSlices()
+    is_quick = resource.is_shown_as_stored and not encoder.decodes
     while True:
         listing = await pager.next()
         for value in listing.values:
-            sink.write(await line_of(encoder, "ADDED", value))
+            if is_quick:
+                sink.write(encoder.initial("ADDED", value))
+            else:
+                sink.write(await line_of(encoder, "ADDED", value))
             if slices.is_over():
                 await slices.rest()
             if sink.backlog > _DRAIN_ABOVE:

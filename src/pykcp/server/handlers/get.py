@@ -44,6 +44,9 @@ def get(call: Call) -> Coroutine[Any, Any, None] | None:
         return send_written(call, entry.value, 200)
     if size > GZIP_ABOVE and accepts_gzip(call):
         return send_written(call, entry.value, 200)
+    if resource.is_shown_as_stored:
+        _send(call, entry.value)
+        return None
     try:
         with bounded(resource.has_workers):
             _send(call, entry.value)
@@ -60,9 +63,12 @@ async def send_written(call: Call, value: bytes, status: int) -> None:
     """What a write made of an object, or an object that others must not wait for."""
     if call.accepted.transform:
         transforms.check_object_form(call)
-    pieces = Pieces(call.shown, shape_of(call), call.cluster)
-    made = await pieces.of(value)
-    body = whole_of(call.resource, pieces.shape, value, made) + b"\n"
+    if call.resource.is_shown_as_stored and not call.accepted.transform:
+        body = call.shown.served(value) + b"\n"
+    else:
+        pieces = Pieces(call.shown, shape_of(call), call.cluster)
+        made = await pieces.of(value)
+        body = whole_of(call.resource, pieces.shape, value, made) + b"\n"
     if is_plain_json(call):
         await respond_compressed(call, status, with_warnings(call, JSON_HEADERS), body)
     elif not await send_reformed(call, body, status):
