@@ -33,12 +33,14 @@ from stalls_load import ATTACKS as LOADS
 from stalls_numbers import ATTACKS as NUMBERS
 from stalls_places import Place
 from stalls_pods import ATTACKS as PODS
+from stalls_reads import ATTACKS as READS
 from stalls_run import Bench, Row, as_dict
 from stalls_services import ATTACKS as SERVICES
 from stalls_texts import ATTACKS as TEXTS
 from stalls_versions import ATTACKS as VERSIONS
 
 ATTACKS: list[Attack] = [*TEXTS, *KINDS, *VERSIONS, *LOADS, *SERVICES, *NUMBERS, *CLUSTERS, *PODS]
+ATTACKS += READS
 
 FLAGS = ("--batteries-included=+kubernetes",)
 """Workspaces can have pods."""

@@ -32,6 +32,8 @@ _ANSWERS: dict[str, tuple[str, ...]] = {
     "pattern (a|a)*b": ("201", "422"),
     "CEL matches (a|a)*b": ("201", "422"),
     "100,000 type errors in a custom object": ("422",),
+    "50 defaults in each of 20,000 elements": ("413",),
+    "770 defaults in each of 10,840 empty elements": ("413",),
     "a set of 200,000 equal numbers": ("422",),
     "a map of 100,000 equal elements": ("422",),
     "CEL over 1,000,000 pairs": ("201", "422"),
