@@ -46,6 +46,10 @@ from pykcp.storage.interface import Query, Store
 from pykcp.types import Object
 
 
+_LARGE_READ = 256 * 1024
+"""Octets of an object that takes some milliseconds to decode."""
+
+
 class LocalClient:
     """Verbs on objects of this process' store, in any logical cluster."""
 
@@ -95,7 +99,9 @@ class LocalClient:
     async def get(
         self, cluster: str, kind: GroupVersionResource, name: str, namespace: str = ""
     ) -> Object | None:
-        """The object, or None if there is none. Suspends only for a conversion webhook."""
+        """The object, or None if there is none. Suspends for a conversion webhook, and if the object
+        is large: a controller that reads several of them lets others in between.
+        """
         resource = self.resource(cluster, kind)
         try:
             entry = resource.services.store.get(resource.key(cluster, namespace, name))
@@ -103,7 +109,11 @@ class LocalClient:
             raise translate(error) from error
         if entry is None:
             return None
-        return resource.object_of(await resource.own_form(entry.value))
+        value = await resource.own_form(entry.value)
+        if len(value) < _LARGE_READ:
+            return resource.object_of(value)
+        async with heavy_turn(cluster):
+            return resource.object_of(value)
 
     async def list(
         self,
