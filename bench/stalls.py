@@ -26,6 +26,7 @@ from collections.abc import Callable
 
 from stalls_attacker import Attack
 from stalls_clusters import ATTACKS as CLUSTERS
+from stalls_exports import ATTACKS as EXPORTS
 from stalls_fleet import ATTACKS as FLEET_ATTACKS
 from stalls_fleet import ProxyPlace
 from stalls_kinds import ATTACKS as KINDS
@@ -40,6 +41,7 @@ from stalls_texts import ATTACKS as TEXTS
 from stalls_versions import ATTACKS as VERSIONS
 
 ATTACKS: list[Attack] = [*TEXTS, *KINDS, *VERSIONS, *LOADS, *SERVICES, *NUMBERS, *CLUSTERS, *PODS]
+ATTACKS += EXPORTS
 ATTACKS += READS
 
 FLAGS = ("--batteries-included=+kubernetes",)
