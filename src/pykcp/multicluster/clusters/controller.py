@@ -20,7 +20,7 @@ from pykcp.multicluster.clusters.connection import Resolve, resolve_any
 from pykcp.multicluster.clusters.deletion import ClusterRemoval
 from pykcp.multicluster.clusters.health import Readiness
 from pykcp.multicluster.clusters.heartbeats import ReportingClusters
-from pykcp.multicluster.clusters.held import HeldObjects
+from pykcp.multicluster.clusters.held import ObjectsOfClusters
 from pykcp.multicluster.clusters.kubeconfigs import ClusterKubeconfigs, ClusterRefused
 from pykcp.multicluster.clusters.pulled import PulledClusters
 from pykcp.multicluster.clusters.pushed import MakeSyncer, PushedClusters
@@ -57,7 +57,7 @@ class ClusterLifecycle:
         """
         self._lister, self._client, self._settings = lister, client, settings
         self.controller = Controller(NAME, self.reconcile, workers=_WORKERS, metrics=metrics)
-        held = HeldObjects(served or ServedWorkspaces(client), client)
+        held = ObjectsOfClusters(served or ServedWorkspaces(client), client)
         self._removal = ClusterRemoval(held, client, settings.deletion_grace, clock)
         self._status = ClusterStatus(client, clock)
         self._kubeconfigs = ClusterKubeconfigs(client, compute)

@@ -18,7 +18,7 @@ from pykcp.machinery import meta
 from pykcp.machinery.object_keys import ObjectKey
 from pykcp.machinery.resources import GroupVersionResource
 from pykcp.machinery.status import Conflict, Forbidden, NotFound, ServiceUnavailable
-from pykcp.multicluster.clusters.held import HeldObject, HeldObjects, held_in
+from pykcp.multicluster.clusters.held import HeldObject, ObjectsOfClusters, held_in
 from pykcp.multicluster.clusters.served import ServedWorkspace
 from pykcp.multicluster.names import (
     CLUSTER_FINALIZER,
@@ -45,7 +45,7 @@ class DeletionStep(NamedTuple):
 class ClusterRemoval:
     def __init__(
         self,
-        held: HeldObjects,
+        held: ObjectsOfClusters,
         client: Client,
         grace: float,
         clock: Callable[[], float] = time.time,

@@ -14,7 +14,7 @@ from pykcp.machinery import meta
 from pykcp.machinery.object_keys import ObjectKey
 from pykcp.multicluster.clusters import report
 from pykcp.multicluster.clusters.health import NOT_READY, ClusterHealth
-from pykcp.multicluster.clusters.held import HeldObjects
+from pykcp.multicluster.clusters.held import ObjectsOfClusters
 from pykcp.multicluster.clusters.report import Mark
 from pykcp.multicluster.clusters.settings import ClusterSettings
 from pykcp.multicluster.clusters.status import ClusterStatus
@@ -53,7 +53,7 @@ class ReportingClusters:
         client: Client,
         status: ClusterStatus,
         table: ImportTable,
-        held: HeldObjects,
+        held: ObjectsOfClusters,
         settings: ClusterSettings,
     ) -> None:
         self._client, self._held = client, held

@@ -35,7 +35,7 @@ class HeldObject(NamedTuple):
         return f"{self.metadata.namespace}/{self.metadata.name}"
 
 
-class HeldObjects:
+class ObjectsOfClusters:
     def __init__(self, served: ServedWorkspaces, client: Client) -> None:
         self._served, self._client = served, client
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pykcp.machinery.object_keys import ObjectKey
 from pykcp.multicluster.clusters import report
 from pykcp.multicluster.clusters.health import Readiness
-from pykcp.multicluster.clusters.held import HeldObjects
+from pykcp.multicluster.clusters.held import ObjectsOfClusters
 from pykcp.multicluster.clusters.kubeconfigs import ClusterRefused
 from pykcp.multicluster.clusters.report import Mark
 from pykcp.multicluster.clusters.session import ClusterSession, ClusterSyncer, RegisteredCluster
@@ -27,7 +27,7 @@ class PushedClusters:
         sessions: ClusterSessions,
         status: ClusterStatus,
         table: ImportTable,
-        held: HeldObjects,
+        held: ObjectsOfClusters,
         make_syncer: MakeSyncer | None,
     ) -> None:
         """`make_syncer`: None if this process synchronizes nothing."""

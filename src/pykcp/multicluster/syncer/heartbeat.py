@@ -25,7 +25,9 @@ _log = logging.getLogger(__name__)
 
 NODES = GroupVersionResource("", "v1", "nodes")
 PODS = GroupVersionResource("", "v1", "pods")
-_SUMMED = ("cpu", "memory", "pods", "ephemeral-storage")
+_FIRST = ("cpu", "memory", "pods", "ephemeral-storage")
+_MOST_NAMES = 64
+"""Resources in a report; nodes may have any names. Those that all nodes have are never left out."""
 _DONE = ("Succeeded", "Failed")
 
 
@@ -34,12 +36,12 @@ async def capacity(client: Client) -> Object:
     found: Object = {}
     try:
         nodes = [node.get("status") or {} for node in await client.list("", NODES)]
-        found["capacity"] = _sum(node.get("capacity") or {} for node in nodes)
-        found["allocatable"] = _sum(node.get("allocatable") or {} for node in nodes)
+        found["capacity"] = totals(node.get("capacity") or {} for node in nodes)
+        found["allocatable"] = totals(node.get("allocatable") or {} for node in nodes)
         requested: list[Object] = []
         async for page in client.pages("", PODS):
             requested += [_requests(pod) for pod in page if not _is_done(pod)]
-        found["requested"] = _sum(requested)
+        found["requested"] = totals(requested)
     except StatusError as error:
         _log.debug("capacity: %s", error)
     return found
@@ -52,23 +54,23 @@ def _is_done(pod: Object) -> bool:
 def _requests(pod: Object) -> Object:
     containers = (pod.get("spec") or {}).get("containers") or ()
     asked = [(one.get("resources") or {}).get("requests") or {} for one in containers]
-    return {**_sum(asked), "pods": "1"}
+    return {**totals(asked), "pods": "1"}
 
 
-def _sum(lists: Iterable[Object]) -> Object:
-    """By resource; processors in thousandths."""
-    totals: dict[str, int] = {}
+def totals(lists: Iterable[Object]) -> Object:
+    """By resource, those that devices add included; processors in thousandths."""
+    found: dict[str, int] = {}
     for one in lists:
         for name, value in one.items():
-            if name not in _SUMMED:
+            if name not in found and len(found) >= _MOST_NAMES and name not in _FIRST:
                 continue
             try:
                 number = parse(value)
             except QuantityError:
                 continue
             amount = number.milli_value if name == "cpu" else number.value
-            totals[name] = totals.get(name, 0) + amount
-    return {name: f"{amount}m" if name == "cpu" else str(amount) for name, amount in totals.items()}
+            found[name] = found.get(name, 0) + amount
+    return {name: f"{amount}m" if name == "cpu" else str(amount) for name, amount in found.items()}
 
 
 class SyncerHeartbeat:
