@@ -20,6 +20,9 @@ from pykcp.wire.tls_trust import verifying_context
 _log = logging.getLogger(__name__)
 _LONGEST = 64 * 1024
 """Characters of a kubeconfig that a tenant wrote: YAML is slow to read."""
+_MOST_NAMED, _LONGEST_NAME = 5, 100
+"""Names in a message, and characters of one."""
+_IMPERSONATION = ("as", "as-uid", "as-groups", "as-user-extra")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +70,30 @@ def load_endpoint(
 def parse_endpoint(text: str, what: str = "kubeconfig") -> KubeconfigServer:
     """The server of a kubeconfig that a tenant wrote. Raises CredentialError.
 
-    It may run no program and name no files: they would be those of this server.
+    It may run no program and name no files: they would be those of this server. It may not refer
+    to parts of itself: a few lines could stand for more than there is memory.
     """
     if len(text) > _LONGEST:
         raise CredentialError(f"{what}: longer than {_LONGEST} characters")
+    if _has_aliases(text):
+        raise CredentialError(f"{what}: aliases and merge keys cannot be used here")
     document = _document(what, lambda: text)
     return _Kubeconfig(what, document, reads_files=False).endpoint()
+
+
+def _has_aliases(text: str) -> bool:
+    """Whether YAML refers to parts of itself. What is no YAML is left to `_document`."""
+    import yaml
+
+    try:
+        for event in yaml.parse(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+            if isinstance(event, yaml.AliasEvent):
+                return True
+            if isinstance(event, yaml.ScalarEvent) and event.value == "<<":
+                return True
+    except (yaml.YAMLError, ValueError, RecursionError):
+        pass
+    return False
 
 
 def _document(path: str, content: Callable[[], bytes | str]) -> Object:
@@ -109,13 +130,13 @@ class _Kubeconfig:
         context = self._named("contexts", "context", current)
         cluster = self._named("clusters", "cluster", context.get("cluster"))
         user = self._named("users", "user", context["user"]) if context.get("user") else {}
-        for method in self._refused:
+        for method in (*self._refused, *(() if self._reads_files else _IMPERSONATION)):
             if user.get(method):
                 raise self._error(f"users cannot use {method} here")
-        url = url or cluster.get("server") or ""
-        if not isinstance(url, str) or urlsplit(url).scheme not in ("https", "http"):
+        url = url or self._text(cluster, "server")
+        if _scheme(url) not in ("https", "http"):
             raise self._error("server is not an http or https URL")
-        if urlsplit(url).scheme == "http":
+        if _scheme(url) == "http":
             _log.warning("%s: the server is called without TLS", self._path)
         authority_file, authority = self._material(cluster, "certificate-authority")
         certificate_file, certificate = self._material(user, "client-certificate")
@@ -125,16 +146,16 @@ class _Kubeconfig:
             authority,
             authority_file,
             bool(cluster.get("insecure-skip-tls-verify")),
-            str(cluster.get("tls-server-name") or ""),
+            self._text(cluster, "tls-server-name"),
             certificate,
             certificate_file,
             key,
             key_file,
-            str(user.get("token") or ""),
+            self._text(user, "token"),
             self._file(user, "tokenFile"),
-            str(user.get("username") or ""),
-            str(user.get("password") or ""),
-            str(cluster.get("proxy-url") or ""),
+            self._text(user, "username"),
+            self._text(user, "password"),
+            self._text(cluster, "proxy-url"),
             user.get("exec"),
             cluster,
         )
@@ -156,8 +177,15 @@ class _Kubeconfig:
                 found = entry.get(key)
                 if isinstance(found, dict):
                     return found
-        known = ", ".join(str(entry.get("name")) for entry in entries) or "none"
-        raise self._error(f'{key} "{name}" does not exist; there are: {known}')
+        known = ", ".join(_cut(entry.get("name")) for entry in entries[:_MOST_NAMED]) or "none"
+        more = f" and {len(entries) - _MOST_NAMED} more" if len(entries) > _MOST_NAMED else ""
+        raise self._error(f'{key} "{_cut(name)}" does not exist; there are: {known}{more}')
+
+    def _text(self, entry: Object, name: str) -> str:
+        value = entry.get(name)
+        if value is not None and not isinstance(value, str):
+            raise self._error(f"{name} is not a string")
+        return value or ""
 
     def _file(self, entry: Object, name: str) -> str:
         value = entry.get(name)
@@ -176,6 +204,19 @@ class _Kubeconfig:
             raise self._error(f"{name}-data is not base64") from None
 
 
+def _scheme(url: str) -> str:
+    try:
+        return urlsplit(url).scheme
+    except ValueError:
+        return ""
+
+
+def _cut(name: Any) -> str:
+    """A name as messages show it; what is none may be anything."""
+    text = name if isinstance(name, str) else type(name).__name__
+    return text if len(text) <= _LONGEST_NAME else f"{text[:_LONGEST_NAME]}…"
+
+
 def make_context(endpoint: KubeconfigServer) -> ssl.SSLContext:
     """TLS with the authority and the certificate of the kubeconfig. Raises CredentialError."""
     authority = endpoint.authority or (
@@ -189,7 +230,7 @@ def make_context(endpoint: KubeconfigServer) -> ssl.SSLContext:
         _load_pair(context, endpoint)
     except (ssl.SSLError, UnicodeDecodeError, OSError) as error:
         reason = tls_problem(error) if isinstance(error, ssl.SSLError) else error
-        raise CredentialError(f"TLS of {endpoint.url}: {reason}") from error
+        raise CredentialError(f"TLS of {_cut(endpoint.url)}: {reason}") from error
     return context
 
 
