@@ -442,6 +442,22 @@ class TestListing:
             after = page.next_after
         assert paged == expected
 
+    @pytest.mark.parametrize("old", [False, True])
+    async def test_a_full_page_goes_on_if_any_key_follows(self, store: Store, old: bool) -> None:
+        """Whether a query wants what follows is not looked for."""
+        await fill(store, 4)
+        at = store.revision if old else 0
+        if old:
+            await store.write([delete("/a/00003")])
+        even = (Condition(("\x1fparity=even\x1f",)),)
+        page = await store.list(Query("/a/", where=even, limit=2, at=at))
+        assert (texts(page.values), page.next_after) == (["/a/00000", "/a/00002"], "/a/00002")
+        rest = await store.list(Query("/a/", where=even, limit=2, at=at, after=page.next_after))
+        assert (rest.values, rest.next_after) == ([], "")
+        await store.write([delete("/a/00003")] if not old else [])
+        now = await store.list(Query("/a/", where=even, limit=2))
+        assert now.next_after == ""
+
     async def test_residual(self, store: Store) -> None:
         await fill(store, 30)
         query = Query(

@@ -63,18 +63,17 @@ class MemoryStore:
         if at > self.revision:
             raise FutureRevision(at, self.revision)
         wanted = matcher(query.where, query.residual)
-        found = [
-            change
-            for change in self._range(query.prefix, query.after, at)
-            if wanted is None or wanted(change.terms)
-        ]
+        rows = self._range(query.prefix, query.after, at)
+        found = [change for change in rows if wanted is None or wanted(change.terms)]
         limit = query.limit or len(found)
         if query.max_bytes:
             sizes = accumulate(len(change.value) for change in found)
             limit = min(limit, 1 + sum(1 for size in sizes if size < query.max_bytes))
-        if len(found) <= limit:
-            return Page([change.value for change in found], at, "", None)
         page = found[:limit]
+        # After a full page there is more if there is any key, wanted or not.
+        is_full = query.limit > 0 and len(page) >= query.limit
+        if len(found) <= limit and not (is_full and rows[-1].key > page[-1].key):
+            return Page([change.value for change in page], at, "", None)
         counted = query.count_remaining and not is_filtered(query)
         return Page(
             [change.value for change in page],

@@ -141,6 +141,28 @@ def test_exact_revisions(cluster: TestClient) -> None:
     assert names(cluster.get(LEASES, resourceVersion="0").json) == ["a", "b"]
 
 
+def test_one_name_at_a_revision(cluster: TestClient) -> None:
+    """Only a version that must match exactly leads back; longer names are others."""
+    first = make(cluster, "ab", of="us")["resourceVersion"]
+    second = make(cluster, "a")["resourceVersion"]
+    cluster.patch(f"{LEASES}/a", {"spec": {"holderIdentity": "me"}})
+    cluster.delete(f"{LEASES}/ab")
+
+    def holders(name: str, **query: str) -> tuple[list[str], str]:
+        listed = cluster.get(LEASES, fieldSelector=f"metadata.name={name}", **query).json
+        version = listed["metadata"]["resourceVersion"]
+        return [item["spec"]["holderIdentity"] for item in listed["items"]], version
+
+    exact = {"resourceVersionMatch": "Exact"}
+    assert holders("a", resourceVersion=first, **exact) == ([], first)
+    assert holders("a", resourceVersion=second, **exact) == (["a"], second)
+    assert holders("ab", resourceVersion=second, **exact) == (["ab"], second)
+    assert holders("ab", resourceVersion=second, labelSelector="of=us", **exact)[0] == ["ab"]
+    assert holders("ab", resourceVersion=second, labelSelector="of=them", **exact)[0] == []
+    assert holders("a", resourceVersion=second)[0] == ["me"]
+    assert holders("a", resourceVersion=second, limit="1")[0] == ["me"]
+
+
 def test_version_zero_is_not_paged(cluster: TestClient) -> None:
     """As from kube-apiserver's cache: a limit does not count, in a continued list neither."""
     for name in "abcd":
@@ -198,6 +220,22 @@ def test_selected_pages_do_not_count_the_rest(cluster: TestClient) -> None:
     first, *_ = pages(cluster, 1, labelSelector="app=web")
     assert "remainingItemCount" not in first["metadata"]
     assert [names(p) for p in pages(cluster, 1, labelSelector="app=web")] == [["a"], ["b"], ["c"]]
+
+
+@pytest.mark.parametrize("selector", ["of=us", "of in (us,you),of!=them"])
+def test_a_full_page_goes_on_if_there_is_anything_else(cluster: TestClient, selector: str) -> None:
+    """Whether what follows is selected is not known yet: upstream does not look, either."""
+    make(cluster, "a", of="us")
+    assert "continue" not in cluster.get(LEASES, labelSelector=selector, limit="1").json["metadata"]
+    version = make(cluster, "b", of="them")["resourceVersion"]
+    cluster.delete(f"{LEASES}/b")
+    at = {"resourceVersion": version, "resourceVersionMatch": "Exact"}
+    for query, is_more in (({}, False), (at, True)):
+        first = cluster.get(LEASES, labelSelector=selector, limit="1", **query).json
+        assert names(first) == ["a"]
+        assert ("continue" in first["metadata"]) == is_more
+    found = cluster.get(LEASES, **{"limit": "1", "continue": first["metadata"]["continue"]}).json
+    assert names(found) == ["b"]
 
 
 def test_namespaces_are_listed_apart_and_together(cluster: TestClient) -> None:

@@ -10,6 +10,7 @@ from pykcp.registry.errors import too_large_revision, translate
 from pykcp.registry.keys import all_identities_ranges, is_wildcard, range_prefix
 from pykcp.registry.resource import Resource
 from pykcp.registry.verbs.continuing import WHATEVER_IS_NOW, encode_token
+from pykcp.registry.verbs.object_parts import ObjectParts
 from pykcp.registry.watch.selection import EVERYTHING, Selection
 from pykcp.storage.errors import Compacted, StoreError
 from pykcp.storage.interface import Entry, Page, Query
@@ -35,6 +36,8 @@ class ListOptions:
     """The revision to read at; 0: now."""
     not_older_than: int = 0
     is_continued: bool = False
+    is_exact: bool = False
+    """`at` was asked for: without that, one object by its name is shown as it is now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,10 @@ async def list_objects(
         raise too_large_revision(options.not_older_than, store.revision)
     selection = options.selection
     namespace = _listed_namespace(resource, ctx.cluster, namespace, selection)
-    if selection.name and not is_wildcard(ctx.cluster) and (namespace or not resource.namespaced):
+    is_placed = not is_wildcard(ctx.cluster) and (namespace or not resource.namespaced)
+    if selection.name and is_placed and not options.is_continued:
+        if options.is_exact:
+            return await _list_one_at(resource, ctx, namespace, options)
         return await _converted(resource, _list_one(resource, ctx, namespace, selection))
     if resource.all_identities:
         return await _list_all_identities(resource, options)
@@ -182,6 +188,26 @@ def _list_one(
     matches = selection.matcher()
     values = [entry.value] if entry and (matches is None or matches(entry.terms)) else []
     return Listing(values, revision, "", None)
+
+
+async def _list_one_at(
+    resource: Resource, ctx: RequestContext, namespace: str, options: ListOptions
+) -> Listing:
+    """The same as of a revision."""
+    store, selection = resource.services.store, options.selection
+    key = resource.key(ctx.cluster, namespace, selection.name)
+    # Its key comes first of those that begin with it.
+    query = Query(
+        key, limit=1, at=options.at, where=selection.conditions, residual=selection.residual
+    )
+    try:
+        page = await store.list(query)
+    except Compacted as error:
+        raise _expired(key, options, store.revision) from error
+    except StoreError as error:
+        raise translate(error) from error
+    values = [v for v in page.values if ObjectParts(v).metadata["name"] == selection.name]
+    return await _converted(resource, Listing(values, options.at, "", None))
 
 
 def _listing(page: Page, base: str, options: ListOptions) -> Listing:

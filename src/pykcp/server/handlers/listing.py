@@ -78,7 +78,7 @@ def list_options(call: Call) -> ListOptions:
         return _continued(call, start, limit, selection)
     revision = listed_revision(version)
     if match == "Exact" or (limit and revision and not match):
-        return ListOptions(selection, limit, at=revision)
+        return ListOptions(selection, limit, at=revision, is_exact=match == "Exact")
     return ListOptions(selection, limit, not_older_than=revision)
 
 

@@ -182,11 +182,13 @@ async def scan(
     """Values of a range, and the last key if it was cut by a limit.
 
     `at` is None for the snapshot's own revision. To know whether there is more
-    after the limit, one more key is read. After a limit in bytes nothing more is read:
-    there may be no further keys.
+    after the limit, one more key is read: any key of the range, even if the query does not
+    want it, so that nobody looks through all the others for one that it does. After a limit
+    in bytes nothing more is read: there may be no further keys.
     """
-    rows = current_rows(connection, query) if at is None else rows_at(connection, query, at)
-    wanted = query.limit + 1 if query.limit else 0
+    rows = _rows(connection, query, at)
+    reads_one_more = not terms.is_filtered(query)
+    wanted = query.limit + reads_one_more if query.limit else 0
     values: list[bytes] = []
     last = ""
     room = query.max_bytes
@@ -194,6 +196,10 @@ async def scan(
     with closing(rows):
         for batch in rows:
             missing = wanted - len(values)
+            if wanted and len(batch) >= missing and not reads_one_more:
+                values.extend(map(_VALUE, batch[:missing]))
+                last = batch[missing - 1][0]
+                return values, last if await _follows(connection, query, at, last) else ""
             if wanted and len(batch) >= missing:
                 values.extend(map(_VALUE, batch[: missing - 1]))
                 return values, batch[missing - 2][0] if missing > 1 else last
@@ -208,6 +214,26 @@ async def scan(
             if slices.is_over():
                 await slices.rest()
     return values, ""
+
+
+def _rows(
+    connection: sqlite3.Connection, query: Query, at: int | None
+) -> Generator[Found, None, None]:
+    return current_rows(connection, query) if at is None else rows_at(connection, query, at)
+
+
+async def _follows(
+    connection: sqlite3.Connection, query: Query, at: int | None, after: str
+) -> bool:
+    """Whether there is any key after this one in the range of a query."""
+    slices = ShortSlices()
+    with closing(_rows(connection, Query(query.prefix, after=after, limit=1), at)) as rows:
+        for batch in rows:
+            if batch:
+                return True
+            if slices.is_over():
+                await slices.rest()
+    return False
 
 
 _VALUE = itemgetter(1)
