@@ -307,9 +307,9 @@ def claims_applied(
     binding: Object, keys: Sequence[claims.ClaimKey], errors: Sequence[str], now: str
 ) -> None:
     """These claims' labels are in place; the errors say why others' are not."""
-    accepted = claims.accepted(binding)
     status = binding["status"] = dict(binding.get("status") or {})
     if keys:
+        accepted = claims.accepted(binding)
         status["appliedPermissionClaims"] = [accepted[key] for key in keys]
     else:
         status.pop("appliedPermissionClaims", None)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+from pykcp.aio.slices import Slices, in_slices
 from pykcp.clients.interface import Change, Client, ShardFeed
 from pykcp.controllers.apis.binding import FINALIZER, aggregate
 from pykcp.controllers.apis.metrics import ApiMetrics
@@ -26,6 +27,7 @@ from pykcp.machinery.status import NotFound
 from pykcp.registry.catalog.bound import BoundResources
 from pykcp.registry.clock import Timestamps
 from pykcp.registry.indexes.entries import DELETING
+from pykcp.steps import Steps
 from pykcp.types import Object
 
 NAME = "kcp-apibindingdeletion"
@@ -153,9 +155,12 @@ class BindingDeletion:
     # --- its objects
 
     async def _delete_all(self, cluster: str, binding: Object) -> RemainingBoundObjects:
-        remains = RemainingBoundObjects()
+        remains, slices = RemainingBoundObjects(), Slices(cluster)
+        successors = _Successors(self._objects, cluster, meta.name(binding))
         for bound in (binding.get("status") or {}).get("boundResources") or ():
-            if self._has_successor(cluster, meta.name(binding), bound):
+            if slices.is_over():
+                await slices.next()
+            if await in_slices(successors.has(bound), cluster):
                 continue
             kind = self._kind(cluster, meta.name(binding), bound)
             if kind is not None and bound.get("storageVersions"):
@@ -169,17 +174,6 @@ class BindingDeletion:
         if served is None or served.binding != binding:
             return None
         return self._kinds.by_resource(cluster, group, resource)
-
-    def _has_successor(self, cluster: str, binding: str, bound: Object) -> bool:
-        """Whether another binding of the cluster serves a resource from the same storage."""
-        for export in self._objects.exports_with_identity(bound["schema"]["identityHash"]):
-            if not _offers(self._objects, export, bound):
-                continue
-            name = ExportName(meta.cluster(export), meta.name(export))
-            for other in self._objects.bindings_to(name, cluster):
-                if meta.name(other) != binding and not meta.is_deleting(other):
-                    return True
-        return False
 
     async def _delete_kind(
         self, cluster: str, kind: ServedKind, remains: RemainingBoundObjects
@@ -197,13 +191,27 @@ class BindingDeletion:
                 remains.by_finalizer.update(item.finalizers or ())
 
 
-def _offers(objects: ApiObjects, export: Object, bound: Object) -> bool:
-    """Whether an export serves a resource from the same schema."""
-    wanted = (bound.get("group") or "", bound["resource"])
-    for offered in (export.get("spec") or {}).get("resources") or ():
-        if (offered.get("group") or "", offered["name"]) != wanted:
-            continue
-        found = objects.schema(meta.cluster(export), offered["schema"])
-        if found is not None and meta.uid(found) == bound["schema"]["UID"]:
-            return True
-    return False
+class _Successors:
+    """Whether other bindings of a cluster serve what a binding did."""
+
+    def __init__(self, objects: ApiObjects, cluster: str, binding: str) -> None:
+        self._objects, self._cluster, self._binding = objects, cluster, binding
+        self._offered = objects.offered()
+
+    def has(self, bound: Object) -> Steps[bool]:
+        """Whether another binding serves a resource from the same storage."""
+        schema, group = bound["schema"], bound.get("group") or ""
+        named = yield from self._offered.named(schema["identityHash"], group, bound["resource"])
+        for cluster, name, export in named:
+            found = self._objects.schema(cluster, name)
+            is_same = found is not None and meta.uid(found) == schema["UID"]
+            if is_same and self._is_bound(ExportName(cluster, export)):
+                return True
+        return False
+
+    def _is_bound(self, export: ExportName) -> bool:
+        """Whether another binding of the cluster is for an export; asked anew each time."""
+        return any(
+            meta.name(other) != self._binding and not meta.is_deleting(other)
+            for other in self._objects.bindings_to(export, self._cluster)
+        )

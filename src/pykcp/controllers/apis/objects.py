@@ -210,7 +210,7 @@ class ApiObjects:
     ) -> Steps[tuple[Object, str] | None]:
         """The schema behind a claimed resource, and its logical cluster."""
         named = yield from offered.named(claim.identity, claim.group, claim.resource)
-        for cluster, name in named:
+        for cluster, name, _ in named:
             schema = self.schema(cluster, name)
             if schema is not None:
                 return schema, cluster

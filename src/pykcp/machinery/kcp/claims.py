@@ -104,11 +104,6 @@ def key_of(claim: Object) -> ClaimKey:
     )
 
 
-def exported(export: Object) -> dict[ClaimKey, Object]:
-    """The claims an APIExport makes."""
-    return {key_of(c): c for c in (export.get("spec") or {}).get("permissionClaims") or ()}
-
-
 def accepted(binding: Object) -> dict[ClaimKey, Object]:
     """The claims an APIBinding accepts, without their state."""
     return {
@@ -333,8 +328,10 @@ class ClaimsState(NamedTuple):
 
 def compare(export: Object, binding: Object) -> Steps[ClaimsState]:
     """What is to be done about a binding's claims."""
-    asked, ours, done = exported(export), accepted(binding), applied(binding)
-    yield
+    asked = yield from _keyed((export.get("spec") or {}).get("permissionClaims"))
+    given = (binding.get("spec") or {}).get("permissionClaims") or ()
+    ours = yield from _keyed(claim for claim in given if claim.get("state") == ACCEPTED)
+    done = yield from _keyed((binding.get("status") or {}).get("appliedPermissionClaims"))
     expected = _in_order(asked.keys() & ours.keys())
     yield
     changes, mismatches = (asked.keys() & ours.keys()) - done.keys(), []
@@ -350,6 +347,14 @@ def compare(export: Object, binding: Object) -> Steps[ClaimsState]:
     unexpected = _in_order(ours.keys() - asked.keys())
     yield
     return ClaimsState(expected, unexpected, _in_order(changes), mismatches)
+
+
+def _keyed(claims: Iterable[Object] | None) -> Steps[dict[ClaimKey, Object]]:
+    found: dict[ClaimKey, Object] = {}
+    for claim in claims or ():
+        found[key_of(claim)] = claim
+        yield
+    return found
 
 
 def _in_order(keys: Iterable[ClaimKey]) -> list[ClaimKey]:

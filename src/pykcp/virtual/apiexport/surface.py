@@ -215,7 +215,7 @@ class Surface:
     ) -> Steps[tuple[ByVersion, str]]:
         """A resource of another export, found by identity; the first one if there are several."""
         self.depends_on_exports = True
-        for cluster, name in (yield from offered.named(identity, *resource)):
+        for cluster, name, _ in (yield from offered.named(identity, *resource)):
             schema = self._schema(cluster, name)
             if schema is not None and (schema.group, schema.plural) == resource:
                 return self._bound.of_schema(schema, identity), schema.uid
