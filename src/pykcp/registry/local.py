@@ -45,7 +45,6 @@ from pykcp.storage.errors import StoreError
 from pykcp.storage.interface import Query, Store
 from pykcp.types import Object
 
-
 _LARGE_READ = 256 * 1024
 """Octets of an object that takes some milliseconds to decode."""
 

@@ -10,9 +10,16 @@ from typing import Any
 import pytest
 
 from pykcp.testing.client import TestClient, eventually
+from pykcp.testing.moving.migrations import (
+    GATE,
+    MIGRATIONS,
+    bind_in_root,
+    migrate,
+    wait_for_phase,
+)
 from pykcp.testing.multicluster.workspaces import CLUSTERS, bind_workload, cluster_object
 from pykcp.testing.sharded import Fleet, FleetProcess, free_ports
-from pykcp.testing.workspaces import WORKSPACES, make_workspace
+from pykcp.testing.workspaces import LOGICAL_CLUSTER, WORKSPACES, make_workspace
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 MERGED = "/services/merged/clusters/*/api/v1/configmaps"
@@ -22,7 +29,8 @@ MERGED = "/services/merged/clusters/*/api/v1/configmaps"
 def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     """Masters pass the proxy, so that a test can read all logical clusters."""
     directory = pathlib.Path(tmp_path_factory.mktemp("fleet"))
-    found = Fleet(directory, proxy_flags=["--authentication-drop-groups=none"])
+    flags = ["--authentication-drop-groups=none"]
+    found = Fleet(directory, proxy_flags=flags, shard_flags=[GATE])
     try:
         found.start()
         root = found.client(cluster="root")
@@ -117,6 +125,41 @@ def test_a_watch_of_all_shards_is_ordered_and_resumable(two: Fleet, everything: 
     assert versions == sorted(versions)
     rest = take(everything, 6, resourceVersion=versions[3], **query)
     assert rest == events[4:]
+
+
+def test_what_moves_is_not_deleted(two: Fleet, everything: TestClient) -> None:
+    """Its first shard removes it, but it exists on the other one."""
+    client = make_on(two.client(cluster="root"), "shard-1", "wanders")
+    cluster = client.get(LOGICAL_CLUSTER).json["metadata"]["annotations"]["kcp.io/cluster"]
+    bind_in_root(two, "migration.kcp.io", MIGRATIONS)
+
+    def make(name: str) -> None:
+        body = {"metadata": {"name": name, "labels": {"test": "move"}}}
+        assert client.post(MAPS, body).status == 201
+
+    names = {f"wanders-{number}" for number in range(400)}
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(make, names))
+        followed = pool.submit(follow, everything, "test=move", "last")
+        migrate(two, "wanders", cluster, "root")
+        wait_for_phase(two, "wanders", "Completed")
+        make("last")
+        assert followed.result(60) == {*names, "last"}
+
+
+def follow(client: TestClient, selector: str, last: str) -> set[str]:
+    """As an informer does it, until an object comes; the names that it has then."""
+    while True:
+        listed = client.get("", labelSelector=selector).json
+        held = {one["metadata"]["name"] for one in listed["items"]}
+        version = listed["metadata"]["resourceVersion"]
+        for event in client.watch("", labelSelector=selector, resourceVersion=version):
+            if event["type"] == "ERROR":
+                break  # it lists again
+            name = event["object"]["metadata"]["name"]
+            (held.discard if event["type"] == "DELETED" else held.add)(name)
+            if name == last:
+                return held
 
 
 def test_a_watch_ends_when_a_shard_joins(two: Fleet, everything: TestClient) -> None:

@@ -68,6 +68,8 @@ class WatchHub:
         """The process stops: no more events will come."""
         self._is_closed: Callable[[str], bool] | None = None
         self._moved: dict[str, Trailers] = {}
+        self._moved_at: dict[str, int] = {}
+        """The last revision that was written to logical clusters which are on another shard now."""
         """Logical clusters that are on another shard now, and how watches of them end."""
         self._queues = EventQueues()
         """Of crowded prefixes with events that not all of their watchers have got."""
@@ -107,7 +109,8 @@ class WatchHub:
         timeout: float,
     ) -> None:
         """From now on the watcher gets every event newer than its `since`."""
-        group_key = (key, encoder.form)
+        hides = self.hidden_from(watcher)
+        group_key = (key, encoder.form, hides is not None)
         groups = self._buckets.get(prefix)
         if groups is None:
             groups = self._buckets[prefix] = {}
@@ -115,7 +118,7 @@ class WatchHub:
             self._by_cluster.setdefault(cluster_of_prefix(prefix), set()).add(prefix)
         group = groups.get(group_key)
         if group is None:
-            group = groups[group_key] = WatchGroup(prefix, group_key, matches, encoder)
+            group = groups[group_key] = WatchGroup(prefix, group_key, matches, encoder, hides)
         group.add(watcher)
         watcher.group = group
         watcher.deadline = self._loop.call_later(timeout, self._expire, watcher)
@@ -129,6 +132,17 @@ class WatchHub:
         elif self._moved and cluster_of_prefix(prefix) in self._moved:
             self.end(watcher)
 
+    def hidden_from(self, watcher: Watcher) -> Callable[[Event], bool] | None:
+        """What a watch that is part of one over all shards does not get.
+
+        A logical cluster that has moved is removed here, but its objects still exist.
+        """
+        return self._is_eviction if watcher.wants_progress else None
+
+    def _is_eviction(self, event: Event) -> bool:
+        moved_at = self._moved_at.get(cluster_of_prefix(event.key)) if event.deleted else None
+        return moved_at is not None and event.revision > moved_at
+
     def refuse_when(self, is_closed: Callable[[str], bool]) -> None:
         """End watches of a prefix for which this is true when they begin."""
         self._is_closed = is_closed
@@ -139,6 +153,7 @@ class WatchHub:
         They have got everything up to the revision. Trailers tell a front-proxy where they go on.
         """
         self._moved[cluster] = ((NOT_HERE, shard), (MOVED_AT, str(revision)))
+        self._moved_at[cluster] = revision
         for prefix in tuple(self._by_cluster.get(cluster, ())):
             for group in list(self._buckets[prefix].values()):
                 for watcher in list(group.watchers) if prefix in self._queues else ():
@@ -148,6 +163,7 @@ class WatchHub:
     def forget_moved(self, cluster: str) -> None:
         """A logical cluster is on this shard again."""
         self._moved.pop(cluster, None)
+        self._moved_at.pop(cluster, None)
 
     def end(self, watcher: Watcher) -> None:
         """Take a watcher out and finish its stream; safe to call twice."""

@@ -138,7 +138,7 @@ async def watch(
         wants_progress=options.wants_progress,
     )
     matches = options.selection.matcher()
-    group = WatchGroup(prefix, key, matches, events)
+    group = WatchGroup(prefix, key, matches, events, resource.services.hub.hidden_from(watcher))
     try:
         slices, oldest = ShortSlices(), store.complete_since(prefix)
         if since < oldest and not options.sends_initial:

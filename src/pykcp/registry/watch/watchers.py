@@ -95,6 +95,7 @@ class WatchGroup:
     __slots__ = (
         "_portions",
         "encoder",
+        "hides",
         "is_ended",
         "key",
         "matches",
@@ -103,12 +104,19 @@ class WatchGroup:
     )
 
     def __init__(
-        self, prefix: str, key: object, matches: TermsFilter | None, encoder: EventEncoder
+        self,
+        prefix: str,
+        key: object,
+        matches: TermsFilter | None,
+        encoder: EventEncoder,
+        hides: Callable[[Event], bool] | None = None,
     ) -> None:
         self.prefix = prefix
         self.key = key
         self.matches = matches
         self.encoder = encoder
+        self.hides = hides
+        """What is no event to these watchers."""
         self.watchers: dict[Watcher, None] = {}
         self._portions: Sequence[Portion] | None = None
         self.is_ended = False
@@ -140,6 +148,8 @@ class WatchGroup:
 
     def kind_of(self, event: Event) -> str | None:
         """What the event is to these watchers: an object may enter or leave a selection."""
+        if self.hides is not None and self.hides(event):
+            return None
         matches = self.matches
         if matches is None:
             return "DELETED" if event.deleted else "ADDED" if event.created else "MODIFIED"
