@@ -126,6 +126,27 @@ def test_updates_that_create(cluster: TestClient) -> None:
     assert alice.patch(f"{quotas}/q", body, APPLY, fieldManager="a").status == 200
 
 
+@pytest.mark.parametrize("padding", ["", "x" * 600_000])
+def test_what_is_wrong_with_a_new_object_is_told_before_that_it_may_not_be_made(
+    cluster: TestClient, padding: str
+) -> None:
+    alice = cluster.with_token("alice-token")
+    allow_entry(cluster, "alice")
+    grant(cluster, "alice", "patch")
+
+    def apply(text: str) -> Reply:
+        sent = f"{text}# {padding}\n"
+        return alice.patch(f"{MAPS}/new", sent, APPLY, fieldManager="me")
+
+    head = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: new\n"
+    eventually(lambda: apply("{:").status == 400)
+    assert apply(head + "  labels: {a: 'b c'}\n").status == 422
+    text = message(apply(head))
+    assert 'User "alice" cannot create resource "configmaps"' in text
+    grant(cluster, "alice", "patch", "create")
+    eventually(lambda: apply(head).status == 201)
+
+
 def test_withdrawing_a_binding_works_at_once(cluster: TestClient) -> None:
     """The next request after the deletion is refused."""
     alice = cluster.with_token("alice-token")

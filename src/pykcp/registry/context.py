@@ -33,7 +33,7 @@ class RequestContext:
     """The query of an HTTP request; admission shows webhooks what was asked for there."""
 
     authorize_create: Callable[[], Awaitable[None]] | None = None
-    """Asked before an update creates what it finds missing; may refuse."""
+    """Asked when an update creates what it finds missing, once that is valid; may refuse."""
     forthcoming: frozenset[str] = frozenset()
     """Namespaces that the same write creates, for its other objects."""
     is_new: bool = False

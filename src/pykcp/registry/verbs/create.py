@@ -107,8 +107,19 @@ async def validate_new(request: AdmissionRequest, status: object | None = None) 
     if status is not None:
         obj["status"] = status
     request.reservations = None  # of a try under another name
+    await authorize_create(request.context)
     await resource.services.admission.validate(request)
     resource.rules.settle(obj)
+
+
+async def authorize_create(ctx: RequestContext) -> None:
+    """Whether an update may create what it finds missing; Forbidden if not.
+
+    As upstream, not before mutating admission and validation: what is wrong with the object, or
+    that its namespace is missing, is told first.
+    """
+    if ctx.authorize_create is not None:
+        await ctx.authorize_create()
 
 
 def prepare_new(

@@ -31,6 +31,7 @@ from pykcp.registry.verbs.changes import (
 from pykcp.registry.verbs.create import (
     GENERATE_TRIES,
     already_exists,
+    authorize_create,
     check_terminating,
     generated_name,
     write_new,
@@ -113,6 +114,7 @@ async def _create_named(
     _warn(ctx, judged.warnings)
     request.show(judged)
     request.reservations = None  # of a try under another name
+    await authorize_create(ctx)
     await resource.services.admission.validate(request)
     if judged.failure is not None:
         raise judged.failure

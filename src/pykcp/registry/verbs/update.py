@@ -83,8 +83,6 @@ async def _create_missing(target: WriteTarget, change: ObjectChange) -> Written:
         if recipe is not None and not (recipe.is_patch or recipe.is_apply):
             await check_readable(resource, ctx, recipe)
         raise NotFound.resource(resource.group, resource.plural, name)
-    if ctx.authorize_create is not None:
-        await ctx.authorize_create()
     if recipe is not None:
         value = await create_large(resource, ctx, namespace, recipe, missing=name)
         return Written(value, was_created=True)
