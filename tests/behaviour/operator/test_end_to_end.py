@@ -214,6 +214,15 @@ def test_on_a_real_kube_apiserver(kubernetes: PhysicalCluster, tmp_path: pathlib
         namespace.create("Shard", "alpha", **OF_ROOT, **ETCD)
         eventually(lambda: namespace.deployment("alpha-shard-kcp"), 30)
         assert namespace.deployment("root-kcp")["metadata"]["generation"] == before
+        named = {"metadata": {"name": "root"}, "spec": {**OF_ROOT, **ETCD}}
+        obj = {"apiVersion": "operator.kcp.io/v1alpha1", "kind": "Shard", **named}
+        refused = namespace.client.post(namespace.collection("Shard"), obj)
+        assert (refused.status, "cannot be called" in refused.json["message"]) == (422, True)
+        uid = namespace.service("root-kcp")["metadata"]["uid"]
+        namespace.client.delete(f"/api/v1/namespaces/{namespace.name}/services/root-kcp")
+        eventually(
+            lambda: namespace.service("root-kcp").get("metadata", {"uid": uid})["uid"] != uid
+        )
         namespace.delete("FrontProxy", "frontproxy")
         for find in (namespace.deployment, namespace.service):
             eventually(lambda find=find: not find("frontproxy-front-proxy"), 60)
