@@ -8,7 +8,7 @@ import select
 import ssl
 import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from http.client import HTTPSConnection
@@ -149,13 +149,17 @@ class TestClient:
         return self.request("DELETE", path, body, **more)
 
     def watch(
-        self, path: str, accept: str = "application/json", **query: Any
+        self,
+        path: str,
+        accept: str = "application/json",
+        headers: Mapping[str, str] | None = None,
+        **query: Any,
     ) -> Generator[Object, None, None]:
         """Events as they come, on a connection of their own; close the generator to stop."""
         connection = HTTPSConnection(
             self.access.host, self.access.port, timeout=60, context=self._ssl
         )
-        sent = {"Accept": accept}
+        sent = {"Accept": accept, **(headers or {})}
         if self.access.token:
             sent["Authorization"] = f"Bearer {self.access.token}"
         connection.request(

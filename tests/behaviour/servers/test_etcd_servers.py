@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from pykcp.clients.where import PROGRESS, WHERE
 from pykcp.storage.testing import EtcdProcess, find_etcd
 from pykcp.testing.client import TestClient, eventually
 from pykcp.testing.clusters import make_cluster
@@ -77,6 +78,24 @@ def test_every_server_reads_what_any_has_acknowledged(servers: list[ServerProces
         assert first.post("/api/v1/namespaces", namespace).status == 201
         made = second.post(f"/api/v1/namespaces/n{number}/configmaps", config_map("one"))
         assert made.status == 201, made
+
+
+def test_a_watch_hears_what_another_server_was_asked_for(servers: list[ServerProcess]) -> None:
+    """Watches over all shards depend on it: a balancer may send the question to any server."""
+    make_cluster(servers[0], "shared")
+    first, second = (server.client(cluster="shared") for server in servers[:2])
+    start = first.get(MAPS).json["metadata"]["resourceVersion"]
+    query = {"resourceVersion": start, "allowWatchBookmarks": "true", "timeoutSeconds": 30}
+    stream = second.watch(MAPS, headers={PROGRESS: "1"}, **query)
+    assert first.post(MAPS, config_map("one")).status == 201
+    event = next(one for one in stream if one["type"] != "BOOKMARK")
+    wanted = int(event["object"]["metadata"]["resourceVersion"]) + (1 << 20)
+    first.prefix = ""
+    assert first.get(f"{WHERE}?advance={wanted}").status == 200
+    for event in stream:
+        if int(event["object"]["metadata"]["resourceVersion"]) >= wanted:
+            break
+    assert event["type"] == "BOOKMARK"
 
 
 def test_no_number_of_servers_exceeds_the_object_limit(servers: list[ServerProcess]) -> None:

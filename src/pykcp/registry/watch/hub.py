@@ -45,6 +45,8 @@ BACKLOG_LIMIT = 8 * 1024 * 1024
 SLICE_SECONDS = 0.002
 """How long crowded prefixes hold the loop at a time."""
 _ENDS_AT_ONCE = 20
+_LOOK_SECONDS = 0.1
+"""How often a server looks whether others have advanced the store, while somebody asked for it."""
 _NO_GROUPS: dict[object, WatchGroup] = {}
 
 
@@ -54,8 +56,12 @@ class WatchHub:
         store: Store,
         loop: asyncio.AbstractEventLoop | None = None,
         prefixes: Callable[[str], Iterable[str]] = enclosing_prefixes,
+        *,
+        is_shared: bool = False,
     ) -> None:
-        """`prefixes`: under which prefixes a key may be watched."""
+        """`prefixes`: under which prefixes a key may be watched. `is_shared`: other servers use the
+        store, and may be asked for its progress in place of this one.
+        """
         self._store = store
         self._prefixes = prefixes
         self._loop = loop or asyncio.get_running_loop()
@@ -68,9 +74,9 @@ class WatchHub:
         """The process stops: no more events will come."""
         self._is_closed: Callable[[str], bool] | None = None
         self._moved: dict[str, Trailers] = {}
-        self._moved_at: dict[str, int] = {}
-        """The last revision that was written to logical clusters which are on another shard now."""
         """Logical clusters that are on another shard now, and how watches of them end."""
+        self._moved_at: dict[str, int] = {}
+        """The last revision that was written to them here."""
         self._queues = EventQueues()
         """Of crowded prefixes with events that not all of their watchers have got."""
         self._distributing: deque[Iterator[None]] = deque()
@@ -79,6 +85,10 @@ class WatchHub:
         self._bookmarks = BookmarkSchedule(self._loop, self._bookmark_idle)
         self._progress: dict[Watcher, None] = {}
         """Those that get a bookmark whenever progress is reported."""
+        self._is_shared = is_shared
+        self._reported = 0
+        """The revision that was last reported to them."""
+        self._look: asyncio.TimerHandle | None = None
         self.count = 0
         self.delivered = 0
         self.ended_slow = 0
@@ -127,6 +137,8 @@ class WatchHub:
             self._bookmarks.add(watcher)
         if watcher.wants_progress:
             self._progress[watcher] = None
+            if self._is_shared and self._look is None:
+                self._look_for_progress()
         if self._is_shut or (self._is_closed is not None and self._is_closed(prefix)):
             self.end(watcher)  # its cluster went out of use while it was catching up
         elif self._moved and cluster_of_prefix(prefix) in self._moved:
@@ -369,8 +381,17 @@ class WatchHub:
 
     def report_progress(self) -> None:
         """Tell those who asked for it how far the store is."""
+        self._reported = self._store.revision
         for watcher in list(self._progress):
             self._bookmark_idle(watcher)
+
+    def _look_for_progress(self) -> None:
+        """Report what another server was asked to advance to."""
+        self._look = None
+        if self._progress and not self._is_shut:
+            if self._store.revision != self._reported:
+                self.report_progress()
+            self._look = self._loop.call_later(_LOOK_SECONDS, self._look_for_progress)
 
     def _bookmark_idle(self, watcher: Watcher) -> None:
         group = watcher.group

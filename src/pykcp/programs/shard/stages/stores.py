@@ -41,7 +41,7 @@ class StoresStage:
 
 def build_stores(base: Foundation, store: Store, cache_store: Store) -> StoresStage:
     """On stores that are started: their content is read while the next stages are built."""
-    hub = WatchHub(store, asyncio.get_running_loop())
+    hub = WatchHub(store, asyncio.get_running_loop(), is_shared=store.group is not None)
     base.metrics.add(*_gauges(store, hub))
     if store.group is not None:
         base.metrics.add(*_group_gauges(store.group))
