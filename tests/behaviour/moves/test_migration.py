@@ -19,6 +19,7 @@ from pykcp.testing.moving.migrations import (
     make_on,
     migrate,
     migration,
+    phase,
     wait_for_phase,
 )
 from pykcp.testing.sharded import Fleet, fleet
@@ -233,6 +234,26 @@ def test_a_full_shard_takes_none(two: Fleet) -> None:
         )
     )
     assert client.post(CONFIG_MAPS, {"metadata": {"name": "later"}}).status == 201
+
+
+def test_moves_that_begin_together_do_not_exceed_the_limit(two: Fleet) -> None:
+    moving = {f"crowd-{n}": cluster_of(make_on(two, f"crowd-{n}", "root")) for n in range(4)}
+    limit = "core.kcp.io/max-logical-clusters"
+    root, path = two.client(cluster="root"), "/apis/core.kcp.io/v1alpha1/shards/shard-1"
+    found = two.client("shard-1", "*").get("/apis/core.kcp.io/v1alpha1/logicalclusters").json
+    names = [one["metadata"]["annotations"]["kcp.io/cluster"] for one in found["items"]]
+    room = str(len([name for name in names if not name.startswith("system:")]) + 1)
+    assert root.patch(path, {"metadata": {"annotations": {limit: room}}}).status == 200
+    try:
+        eventually(lambda: _seen_limit(two, limit) == room)
+        for name, cluster in moving.items():
+            migrate(two, name, cluster, "shard-1")
+        ended = ("Completed", "Failed")
+        eventually(lambda: all(phase(two, name) in ended for name in moving))
+    finally:
+        assert root.patch(path, {"metadata": {"annotations": {limit: None}}}).status == 200
+    assert sorted(phase(two, name) for name in moving) == ["Completed", *["Failed"] * 3]
+    assert [holder(two, cluster) for cluster in moving.values()].count("shard-1") == 1
 
 
 def _seen_limit(two: Fleet, limit: str) -> str | None:

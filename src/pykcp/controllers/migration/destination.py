@@ -59,6 +59,7 @@ class MigrationDestination:
         """`limit`: how many logical clusters the shard may have; None: any number."""
         self._incoming, self._definitions, self._peers = incoming, definitions, peers
         self._shard, self._limit = shard, limit
+        self._beginning = asyncio.Lock()
 
     async def take(self, key: MigrationKey, cluster: str, origin: str, report: Report) -> int:
         """Make a logical cluster one of this shard's; the number of entries that were copied.
@@ -71,9 +72,10 @@ class MigrationDestination:
             raise Requeue("what an earlier move has left here is not removed yet")
         if arrival is None and incoming.exists(cluster):
             return 0  # done before
-        if arrival is None:
-            await self._check_room()
-        await incoming.begin(cluster, origin, key.mark)
+        async with self._beginning:  # each counts those that began before it
+            if arrival is None:
+                await self._check_room()
+            await incoming.begin(cluster, origin, key.mark)
         move = _Move(self._peers, key, cluster, origin, self._shard)
         if incoming.progress(cluster) is not None or not incoming.exists(cluster):
             await self._copy(move, report)

@@ -2,7 +2,8 @@
 
 A shard without a limit counts nothing. With one, logical clusters are counted when the first one
 is created, and then by committed events. A create in progress counts until it is committed or has
-failed, so the limit is never exceeded, however many shards ask for logical clusters at a time.
+failed, and so does a logical cluster that is moving here: the limit is never exceeded, however many
+shards ask for logical clusters at a time.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pykcp.machinery.resources import LOGICAL_CLUSTERS
 from pykcp.machinery.status import TooManyRequests, go_quote
 from pykcp.registry.keys import kind_prefix
 from pykcp.registry.lookup import ObjectLookup
+from pykcp.registry.moving.records import ARRIVING
 from pykcp.registry.shards import KnownShards
 from pykcp.registry.stored import Event, StoreReader
 from pykcp.registry.verbs.admitting import AdmissionRequest, Counts
@@ -72,7 +74,7 @@ class LogicalClusterLimit:
             async with self._lock:
                 count = self._count if self._count is not None else await self._scan()
         limit = self._limit()
-        total = count + len(self._pending)
+        total = count + len(self._pending) + len(self._store.keys(ARRIVING))
         if limit is not None and total >= limit:
             raise TooManyRequests(
                 f"shard {go_quote(self._shard)} has reached its limit of logical clusters "
