@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from pykcp.testing.client import APPLY, JSON_PATCH, Reply, eventually
+from pykcp.testing.client import APPLY, JSON_PATCH, Reply, TestClient, eventually
 from pykcp.testing.exports import APIS, SCHEMAS, Consumer, ExportProvider, accepted, claim, schema
 from pykcp.testing.rights import grant
 from pykcp.testing.server import ServerProcess
@@ -373,6 +374,42 @@ def test_claims_on_other_exports(shard: ServerProcess) -> None:
     eventually(lambda: view.get(path).status == 200)
 
 
+def started_watch(view: TestClient, path: str) -> Iterator[Any]:
+    """A watch that has begun."""
+    options = {"allowWatchBookmarks": "true", "resourceVersionMatch": "NotOlderThan"}
+    events = view.watch(path, sendInitialEvents="true", **options)
+    while next(events)["type"] != "BOOKMARK":
+        pass
+    return events
+
+
+def test_a_claimed_resource_that_comes_and_goes(shard: ServerProcess) -> None:
+    """The view follows the exports of the identity, whatever else was claimed of them before."""
+    owner = ExportProvider(shard, user="alice")
+    asked = tuple(
+        claim(plural, group=owner.group, identity=owner.identity)
+        for plural in ("cowboys", "sheriffs")
+    )
+    provider = ExportProvider(shard, claims=asked, user="provider")
+    view = provider.view()
+    sheriffs = owner.path("sheriffs")
+    assert view.get(owner.path()).status == 200
+    assert view.get(sheriffs).status == 404
+    both = [
+        {"name": plural, "group": owner.group, "schema": f"today.{plural}.{owner.group}"}
+        for plural in ("cowboys", "sheriffs")
+    ]
+    owner.change(resources=both)
+    assert view.get(sheriffs).status == 404
+    assert owner.client.post(SCHEMAS, schema("sheriffs", owner.group)).status == 201
+    assert view.get(sheriffs).status == 200
+    watched = started_watch(view, sheriffs)
+    owner.change(resources=both[:1])
+    for _ in watched:
+        pass  # until it ends
+    assert view.get(sheriffs).status == 404
+
+
 def test_events_of_both_groups(shard: ServerProcess) -> None:
     provider = ExportProvider(shard, claims=(claim("events"),), user="provider")
     consumer = provider.consumer(accepted(claim("events")))
@@ -468,7 +505,7 @@ def test_a_changed_export(shard: ServerProcess) -> None:
 
 def test_a_large_schema_before_and_after_it_is_bound(shard: ServerProcess) -> None:
     provider = ExportProvider(shard, user="provider")
-    fields = {f"p{number}": {"type": "string", "maxLength": 9} for number in range(3_000)}
+    fields: dict[str, Any] = {f"p{n}": {"type": "string", "maxLength": 9} for n in range(3_000)}
     large = schema("sheriffs", provider.group, **fields)
     assert provider.client.post(SCHEMAS, large).status == 201
     name = large["metadata"]["name"]
@@ -489,11 +526,12 @@ def test_changes_while_views_are_watched(shard: ServerProcess) -> None:
     """Watches are handed over from view to view, however often the export changes."""
     provider = ExportProvider(shard, user="provider")
     consumer = provider.consumer()
-    cowboys = provider.view().watch(provider.path())
+    cowboys = started_watch(provider.view(), provider.path())
     for number in range(20):
         provider.change(permissionClaims=[claim("configmaps")] * (number % 2))
     consumer.make(provider, "joe")
-    assert place(next(cowboys)["object"]) == (consumer.cluster, "joe")
+    event = next(event for event in cowboys if event["type"] != "BOOKMARK")
+    assert place(event["object"]) == (consumer.cluster, "joe")
     provider.change(resources=[])
     for _ in cowboys:
         pass  # until it ends

@@ -110,7 +110,11 @@ class Surface:
         self.identity: str = (export.get("status") or {}).get("identityHash") or ""
         self.schemas: set[tuple[str, str]] = set()
         """Cluster and name of every schema this depends on."""
-        self.depends_on_exports = False
+        self.uids: set[str] = set()
+        """Of those that there are: they are the names of bound definitions."""
+        self.identities: set[str] = set()
+        self.exports: set[tuple[str, str]] = set()
+        """The identities that are claimed, and cluster and name of the exports that have them."""
         self.offers: dict[GroupResource, Offer] = {}
         self.named: set[GroupResource] = set()
         """What the export says that it offers, whether or not its schema is there."""
@@ -153,11 +157,13 @@ class Surface:
         """A schema on this shard or another one."""
         self.schemas.add((cluster, name))
         found = self._bound.schema(cluster, name)
-        if found is not None:
-            return found
         replica = self._kinds.lookup.replica
-        far = replica.get(API_RESOURCE_SCHEMAS, cluster, name) if replica is not None else None
-        return schema_text(partial(orjson.dumps, far)) if far is not None else None
+        if found is None and replica is not None:
+            far = replica.get(API_RESOURCE_SCHEMAS, cluster, name)
+            found = schema_text(partial(orjson.dumps, far)) if far is not None else None
+        if found is not None:
+            self.uids.add(found.uid)
+        return found
 
     def _add_claimed(self, given: Iterable[Object]) -> Steps[None]:
         offered = OfferedSchemas(self._exports_of)
@@ -214,7 +220,6 @@ class Surface:
         self, resource: GroupResource, identity: str, offered: OfferedSchemas
     ) -> Steps[tuple[ByVersion, str]]:
         """A resource of another export, found by identity; the first one if there are several."""
-        self.depends_on_exports = True
         for cluster, name, _ in (yield from offered.named(identity, *resource)):
             schema = self._schema(cluster, name)
             if schema is not None and (schema.group, schema.plural) == resource:
@@ -224,6 +229,7 @@ class Surface:
     def _exports_of(self, identity: str) -> Steps[Sequence[Object]]:
         """By name and cluster, wherever they are."""
         lookup, found = self._kinds.lookup, {}
+        self.identities.add(identity)
         for cluster, name in self._bound.exports_of(identity):
             yield
             export = lookup.get(API_EXPORTS, cluster, name)
@@ -233,6 +239,7 @@ class Surface:
         for export in replica.exports_of(identity) if replica is not None else ():
             yield
             found.setdefault((meta.name(export), meta.cluster(export)), export)
+        self.exports |= {(cluster, name) for name, cluster in found}
         return [found[key] for key in sorted(found)]
 
 

@@ -7,6 +7,8 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
+import msgspec
+
 from pykcp.aio.owner import spawn_detached
 from pykcp.aio.slices import in_slices
 from pykcp.auth.authz.chain import Authorizer
@@ -33,6 +35,17 @@ _KEEP = 512
 _KEEP_SIZE = 1 << 16
 """Resources and claims of all views that nobody watches."""
 _LONGEST_PAUSE = 1.0
+
+
+class _Status(msgspec.Struct, rename="camel"):
+    identity_hash: str = ""
+
+
+class _Identity(msgspec.Struct):
+    status: _Status = msgspec.field(default_factory=_Status)
+
+
+_decode_identity = msgspec.json.Decoder(_Identity).decode
 
 
 class ApiExportWorkspace:
@@ -63,7 +76,7 @@ class ApiExportWorkspace:
                 if event.key.startswith((_EXPORTS, _SCHEMAS)):
                     shard, cluster = split(split_key(event.key).cluster)
                     if shard != own_shard:
-                        self._changed(event.key, cluster)
+                        self._changed(event, cluster)
 
         store.listen(follow, (_EXPORTS, _SCHEMAS))
 
@@ -120,23 +133,34 @@ class ApiExportWorkspace:
         for event in events:
             key = event.key
             if key.startswith((_EXPORTS, _SCHEMAS)):
-                self._changed(key, split_key(key).cluster)
+                self._changed(event, split_key(key).cluster)
             elif key.startswith(_BOUND):
-                self.forget_all()
+                self._forget_bound(split_key(key).name)
 
-    def _changed(self, key: str, cluster: str) -> None:
-        forget = self._forget_export if key.startswith(_EXPORTS) else self._forget_schema
-        forget((cluster, split_key(key).name))
+    def _changed(self, event: Event, cluster: str) -> None:
+        place = cluster, split_key(event.key).name
+        if event.key.startswith(_EXPORTS):
+            self._forget_export(place, event.value)
+        else:
+            self._forget_schema(place)
 
-    def forget_all(self) -> None:
-        self._forget(lambda _: True)
+    def _forget_bound(self, uid: str) -> None:
+        """A schema was bound for the first time, or is bound no longer."""
+        self._forget(lambda view: view.draft is not None and uid in view.draft.uids)
 
-    def _forget_export(self, export: ExportKey) -> None:
-        self._forget(
-            lambda view: (
-                view.key == export or (view.draft is not None and view.draft.depends_on_exports)
+    def _forget_export(self, export: ExportKey, value: bytes) -> None:
+        """Views of an export, and those that claim something of it, now or before."""
+        if not self._views and not self._filling:
+            return
+        identity = _decode_identity(value).status.identity_hash
+
+        def is_concerned(view: ExportView) -> bool:
+            draft = view.draft
+            return view.key == export or (
+                draft is not None and (export in draft.exports or identity in draft.identities)
             )
-        )
+
+        self._forget(is_concerned)
 
     def _forget_schema(self, schema: ExportKey) -> None:
         self._forget(lambda view: view.draft is not None and schema in view.draft.schemas)
