@@ -296,7 +296,8 @@ def _initializers(count: int) -> Script:
                 "initializerPermissions": rules,
             },
         }
-        await a.setup("POST", f"{_TENANCY}/workspacetypes", kind)
+        made = await a.setup("POST", f"{_TENANCY}/workspacetypes", kind)
+        home = made["metadata"]["annotations"]["kcp.io/cluster"]
         path = a.room.prefix.removeprefix("/clusters/")
         workspace = {
             "apiVersion": "tenancy.kcp.io/v1alpha1",
@@ -313,7 +314,7 @@ def _initializers(count: int) -> Script:
             return name if is_waiting else None
 
         place = await a.wait_for(cluster, 20)
-        view = f"/services/initializingworkspaces/{path}:slow/clusters/{place}"
+        view = f"/services/initializingworkspaces/{home}:slow/clusters/{place}"
         yield
         for _ in range(10):
             await a.send("GET", f"{view}/api/v1/configmaps", room=_outside(a))

@@ -376,8 +376,12 @@ def test_claims_on_other_exports(shard: ServerProcess) -> None:
 
 def started_watch(view: TestClient, path: str) -> Iterator[Any]:
     """A watch that has begun."""
-    options = {"allowWatchBookmarks": "true", "resourceVersionMatch": "NotOlderThan"}
-    events = view.watch(path, sendInitialEvents="true", **options)
+    events = view.watch(
+        path,
+        sendInitialEvents="true",
+        allowWatchBookmarks="true",
+        resourceVersionMatch="NotOlderThan",
+    )
     while next(events)["type"] != "BOOKMARK":
         pass
     return events
