@@ -15,6 +15,7 @@ from pykcp.apis.kcp.logical_clusters import PATH_ANNOTATION
 from pykcp.apis.kcp.workspace_types import ExportReference
 from pykcp.clients.interface import Change, Client, Feed
 from pykcp.controllers.apis.objects import ApiObjects, ExportName
+from pykcp.controllers.apis.parts import with_reference
 from pykcp.controllers.runtime.controller import Controller, Requeue
 from pykcp.controllers.runtime.fan_out import add_indexed
 from pykcp.controllers.runtime.metrics import ControllerMetrics
@@ -83,7 +84,7 @@ class DefaultBindings:
         replica = self._objects.lookup.replica
         if replica is not None:
             replica.follow(WORKSPACE_TYPES, self._on_published_type)
-            replica.follow(API_EXPORTS, self._on_changed_export)
+            replica.follow(API_EXPORTS, self._on_published_export)
 
     def _on_type(self, change: Change) -> None:
         if not (change.created or change.deleted) and _MAINTAIN in change.value:
@@ -96,20 +97,21 @@ class DefaultBindings:
 
     def _on_export(self, change: Change) -> None:
         if not (change.created or change.deleted):
-            self._on_changed_export(change.cluster, change.name)
+            path = meta.annotation(with_reference(change.value), PATH_ANNOTATION)
+            self._on_changed(change.cluster, change.name, path)
 
-    def _on_changed_export(self, cluster: str, name: str) -> None:
+    def _on_published_export(self, cluster: str, name: str) -> None:
+        export = self._objects.export(cluster, "", name)
+        path = meta.annotation(export, PATH_ANNOTATION) if export is not None else ""
+        self._on_changed(cluster, name, path)
+
+    def _on_changed(self, cluster: str, name: str, path: str) -> None:
         """Only clusters that have the binding by default, from a type with `Maintain`."""
-        if any(map(self._is_maintained, self._references(cluster, name))):
+        references = {types_maintaining(where, name) for where in (cluster, path)}
+        if any(map(self._is_maintained, references)):
             index = bindings_of(ExportName(cluster, name).label)
             lister = self._objects.lister
             add_indexed(self.controller, lister, index, API_BINDINGS, _cluster_of)
-
-    def _references(self, cluster: str, name: str) -> set[str]:
-        """The index entries of types that keep an export bound."""
-        export = self._objects.export(cluster, "", name)
-        path = meta.annotation(export, PATH_ANNOTATION) if export is not None else ""
-        return {types_maintaining(where, name) for where in (cluster, path)}
 
     def _is_maintained(self, index: str) -> bool:
         """Whether there is such a type, here or on another shard."""
