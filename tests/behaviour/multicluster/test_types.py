@@ -133,12 +133,31 @@ def test_a_published_type_is_kept_until_a_cluster_may_narrow_it(
     eventually(lambda: behind.state("b") == "Incompatible")
     eventually(lambda: behind.state("a") == "Accepted")
     # Objects that would lose a field keep it from being narrowed; they are named.
-    for name, fields in (("one", {"x": "1", "y": "2"}), ("two", {"x": "1"})):
+    many = [f"m{number}" for number in range(6)]
+    for name, fields in (
+        *((name, {"x": "1", "y": "2"}) for name in ("one", *many)),
+        ("two", {"x": "1"}),
+    ):
         assert workspace.post(THINGS, thing(name, **fields)).status == 201
     path = f"{IMPORTS}/things.b.v1.example.com"
     strategy = {"spec": {"schemaUpdateStrategy": "UpdatePublished"}}
     assert workspace.patch(path, strategy).status == 200
-    eventually(lambda: behind.is_compatible("b", "stored objects do not fit: default/one"))
+    # The first five of seven.
+    first = ", ".join(f"default/{name}" for name in many[:5])
+    eventually(lambda: behind.is_compatible("b", "stored objects"), 10)
+    assert behind.is_compatible("b", f"7 stored objects do not fit: {first}, …"), behind.compatible(
+        "b"
+    )["message"]
+    assert behind.fields() == {"x", "y"}
+    for name in many:
+        assert workspace.delete(f"{THINGS}/{name}").status == 200
+
+    def only_one_does_not_fit() -> bool:
+        names = {"spec": {"shortNames": [f"t{next(_numbers)}"]}}
+        assert workspace.patch(path, names).status == 200
+        return behind.is_compatible("b", "1 stored objects do not fit: default/one")
+
+    eventually(only_one_does_not_fit)
     assert behind.fields() == {"x", "y"}
     assert workspace.delete(f"{THINGS}/one").status == 200
 
@@ -235,3 +254,58 @@ def test_other_workspaces_bind_the_types(shard: ServerProcess, workspace: TestCl
     # It is not narrowed any longer, whatever a cluster asks for.
     behind.add("b", {"x": STRING}, schemaUpdateStrategy="UpdatePublished")
     eventually(lambda: behind.is_compatible("b", "APIExport compute exports the type"))
+
+
+def imported_by_hand(location: str, schema: Object) -> Object:
+    return {
+        "apiVersion": "apiresource.kcp.dev/v1alpha1",
+        "kind": "APIResourceImport",
+        "metadata": {"name": f"things.{location}.v1.example.com"},
+        "spec": {
+            "groupVersion": {"group": "example.com", "version": "v1"},
+            "scope": "Namespaced",
+            "plural": "things",
+            "singular": "thing",
+            "kind": "Thing",
+            "listKind": "ThingList",
+            "location": location,
+            "schemaUpdateStrategy": "UpdateUnpublished",
+            "openAPIV3Schema": schema,
+        },
+    }
+
+
+def test_a_definition_that_is_not_accepted_says_why(workspace: TestClient) -> None:
+    made(workspace, CLUSTERS, cluster_object("none", mode="None"))
+    schema = {"type": "object", "properties": {"spec": {"items": {"type": "string"}}}}
+    made(workspace, IMPORTS, imported_by_hand("none", schema))
+
+    def problem() -> str:
+        found = condition_of(workspace, NEGOTIATED, NAME, "Submitted")
+        return found["message"] if found.get("reason") == "Rejected" else ""
+
+    assert "spec" in eventually(problem)
+    assert condition_of(workspace, NEGOTIATED, NAME, "Published")["status"] == "False"
+
+
+def test_a_rule_that_one_cluster_cannot_have_is_a_conflict(workspace: TestClient) -> None:
+    for name in ("a", "b"):
+        made(workspace, CLUSTERS, cluster_object(name, mode="None"))
+    fields: Object = {"type": "object", "properties": {"x": {**STRING, "maxLength": 5}}}
+    more = {"x": {**STRING, "maxLength": 5}, "y": {**STRING, "maxLength": 5}}
+    rule = {"rule": "!has(self.y) || self.x != self.y"}
+    ruled: Object = {"type": "object", "properties": more, "x-kubernetes-validations": [rule]}
+    for name, spec in (("a", fields), ("b", ruled)):
+        schema = {"type": "object", "properties": {"spec": spec}}
+        made(workspace, IMPORTS, imported_by_hand(name, schema))
+
+    def message() -> str:
+        found = condition_of(workspace, IMPORTS, "things.b.v1.example.com", "Compatible")
+        return str(found.get("message", ""))
+
+    assert "x-kubernetes-validations[0].rule" in eventually(message)
+    found = condition_of(workspace, IMPORTS, "things.a.v1.example.com", "Compatible")
+    assert found["status"] == "True"
+    eventually(
+        lambda: condition_of(workspace, NEGOTIATED, NAME, "Published").get("status") == "True"
+    )

@@ -26,7 +26,7 @@ class SchemaFinding(NamedTuple):
     text: str
 
     def __str__(self) -> str:
-        return f"{self.path}: {self.text}"
+        return f"{self.path}: {self.text}" if self.path else self.text
 
 
 class Findings:

@@ -309,13 +309,15 @@ def _property(node: Object, name: str) -> Object | None:
 
 
 def _rest(node: Object) -> Object | None:
-    """What a node says about properties that it does not name."""
-    if node.get(_PRESERVE):
-        return ANYTHING
+    """What a node says about properties that it does not name. A schema for them holds also where
+    unknown fields are preserved.
+    """
     additional = node.get("additionalProperties")
     if additional is True:
         return _UNKNOWN
-    return additional if isinstance(additional, dict) else None
+    if isinstance(additional, dict):
+        return additional
+    return ANYTHING if node.get(_PRESERVE) else None
 
 
 def _meet_rest(
@@ -332,6 +334,8 @@ def _meet_rest(
         out[_PRESERVE] = True
         return
     out["additionalProperties"] = True if _is_unknown(common) else common
+    if left.get(_PRESERVE) and right.get(_PRESERVE) and not properties:
+        out[_PRESERVE] = True
     if properties:  # and then only they are left in the end
         at.at("additionalProperties").narrowed("only known properties are allowed")
 

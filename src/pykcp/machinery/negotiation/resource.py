@@ -8,6 +8,7 @@ from typing import NamedTuple
 from pykcp.machinery.negotiation.findings import Findings
 from pykcp.machinery.negotiation.meet import ROOT, Met, meet
 from pykcp.machinery.negotiation.openapi import Unconvertible, kinds_of_models, structural_schema
+from pykcp.machinery.negotiation.settling import settled
 from pykcp.machinery.resources import GroupVersionResource
 from pykcp.types import Object
 
@@ -170,17 +171,19 @@ def _check_same(mine: Object, other: Object, at: Findings) -> None:
 
 
 def _meet_version(mine: Object, other: Object, at: Findings) -> Object:
-    met = meet(_schema(mine), _schema(other), f"{mine['name']}.{ROOT}")
+    place = f"{mine['name']}.{ROOT}"
+    met = meet(_schema(mine), _schema(other), place)
     at.found += met.findings
-    out = {**mine, "schema": {"openAPIV3Schema": met.schema}}
+    schema = settled(met.schema, Findings(place, at.found)) if met.is_possible else met.schema
+    out = {**mine, "schema": {"openAPIV3Schema": schema}}
     subresources = {
         name: value
         for name, value in (mine.get("subresources") or {}).items()
         if name in (other.get("subresources") or {})
     }
     for name in (mine.get("subresources") or {}).keys() - subresources.keys():
-        place = Findings(f"{mine['name']}.subresources.{name}", at.found)
-        place.narrowed("the subresource has been removed")
+        below = Findings(f"{mine['name']}.subresources.{name}", at.found)
+        below.narrowed("the subresource has been removed")
     out.pop("subresources", None)
     if subresources:
         out["subresources"] = subresources

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 import orjson
 
 from pykcp.machinery import meta
+from pykcp.machinery.cel.rules.schema_rules import SchemaRules
 from pykcp.machinery.negotiation.findings import problems
 from pykcp.machinery.negotiation.meet import meet
 from pykcp.machinery.negotiation.openapi import Unconvertible, models_of
 from pykcp.machinery.negotiation.resource import ImportedResource, imported_schema
+from pykcp.machinery.negotiation.settling import RULES
 from pykcp.machinery.schema.openapi_json import from_json
 from pykcp.machinery.schema.pruning import compile_pruner
 from pykcp.machinery.schema.validation import compile_check
@@ -64,6 +66,11 @@ class NegotiationQuestion:
     def size(self) -> int:
         return len(self.imports) + len(self.base or b"")
 
+    @property
+    def has_rules(self) -> bool:
+        """Whether expressions have to be compiled, which takes longer than their length says."""
+        return RULES.encode() in self.imports
+
 
 def negotiated(question: NegotiationQuestion) -> tuple[NegotiationOutcome, bytes | None, bool]:
     """The outcome without its spec, the spec, and whether it is narrower than the base."""
@@ -90,12 +97,12 @@ def misfitting(schema: bytes, objects: bytes) -> list[str]:
     node: Object = orjson.loads(schema)
     properties = {**_KNOWN, **(node.get("properties") or {}), "metadata": {"type": "object"}}
     full = from_json({**node, "properties": properties})
-    fits, prune = compile_check(full), compile_pruner(full)
+    fits, prune, rules = compile_check(full), compile_pruner(full), SchemaRules(full)
     found: list[str] = []
     for obj in orjson.loads(objects):
         content = {**obj, "metadata": {}}
         dropped: list[str] = []
         prune(copy.deepcopy(content), None, dropped)
-        if dropped or not fits(content):
+        if dropped or not fits(content) or rules.validate(obj):
             found.append("/".join(filter(None, (meta.namespace(obj), meta.name(obj)))))
     return found

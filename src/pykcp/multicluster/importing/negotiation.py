@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from pykcp.machinery.negotiation.findings import Findings, SchemaFinding, Severity, problems
-from pykcp.machinery.negotiation.meet import meet, meet_all
+from pykcp.machinery.negotiation.meet import ROOT, meet, meet_all
+from pykcp.machinery.negotiation.settling import settled
 from pykcp.multicluster.importing.objects import (
     UPDATE_NEVER,
     UPDATE_PUBLISHED,
@@ -88,8 +89,7 @@ def _of_unpublished(imports: Sequence[ImportedType], base: Object | None) -> Neg
         if one.strategy == UPDATE_NEVER:
             continue
         if outcome.spec is None:
-            outcome.spec = _plain(one.spec)
-            outcome.findings[one.name] = []
+            _begin(outcome, one)
             continue
         _narrow(outcome, one)
     if outcome.spec is None:
@@ -98,6 +98,17 @@ def _of_unpublished(imports: Sequence[ImportedType], base: Object | None) -> Neg
         if one.strategy == UPDATE_NEVER and outcome.spec is not None:
             _judge(outcome, one, _differences(outcome.spec, one.spec), may_narrow=False)
     return outcome
+
+
+def _begin(outcome: NegotiationOutcome, one: ImportedType) -> None:
+    """The type of the first cluster, if a workspace can serve it."""
+    at = Findings(ROOT)
+    schema = settled(one.schema, at)
+    outcome.findings[one.name] = at.found
+    if problems(at.found, may_narrow=True):
+        outcome.incompatible.add(one.name)
+        return
+    outcome.spec = {**_plain(one.spec), "openAPIV3Schema": schema}
 
 
 def _of_published(
@@ -133,11 +144,14 @@ def _widen(outcome: NegotiationOutcome, imports: Sequence[ImportedType]) -> None
         return
     specs = [one.spec for one in distinct.values()]
     met = meet_all([spec["openAPIV3Schema"] for spec in specs])
-    if met.is_possible and not problems(
-        meet(outcome.spec["openAPIV3Schema"], met.schema).findings, may_narrow=False
-    ):
+    at = Findings(ROOT)
+    schema = settled(met.schema, at) if met.is_possible else met.schema
+    if not met.is_possible or problems(at.found, may_narrow=True):
+        return
+    before = meet(outcome.spec["openAPIV3Schema"], schema)
+    if not problems(before.findings, may_narrow=False):
         common = set.intersection(*(_subresources(spec) for spec in specs))
-        outcome.spec = _with(outcome.spec, met.schema, common)
+        outcome.spec = _with(outcome.spec, schema, common)
 
 
 def _narrow(outcome: NegotiationOutcome, one: ImportedType) -> bool:
@@ -147,11 +161,14 @@ def _narrow(outcome: NegotiationOutcome, one: ImportedType) -> bool:
     _check_names(outcome.spec, one.spec, at)
     met = meet(outcome.spec["openAPIV3Schema"], one.schema)
     outcome.findings[one.name] = found = [*at.found, *met.findings]
+    schema = met.schema
+    if met.is_possible:
+        schema = settled(schema, Findings(ROOT, found))
     if problems(found, may_narrow=True):
         outcome.incompatible.add(one.name)
         return False
     common = _subresources(outcome.spec) & _subresources(one.spec)
-    outcome.spec = _with(outcome.spec, met.schema, common)
+    outcome.spec = _with(outcome.spec, schema, common)
     return True
 
 

@@ -28,7 +28,14 @@ from pykcp.machinery.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
     GroupVersionResource,
 )
-from pykcp.machinery.status import AlreadyExists, NotFound
+from pykcp.machinery.status import (
+    AlreadyExists,
+    BadRequest,
+    Forbidden,
+    Invalid,
+    NotFound,
+    RequestEntityTooLarge,
+)
 from pykcp.multicluster.computing import Compute, compute_here
 from pykcp.multicluster.importing import jobs, publishing
 from pykcp.multicluster.importing.jobs import NegotiationQuestion
@@ -49,6 +56,7 @@ from pykcp.types import Object
 
 NAME = "kcp-api-negotiation"
 _MOST_FINDINGS = 50
+_MOST_PROBLEM = 1000
 _LOOK_AGAIN = 30.0
 """Seconds until stored objects that keep a type from being narrowed are looked at again."""
 _LARGE = 64 * 1024
@@ -88,6 +96,8 @@ class _Served:
     binding: str
     """Name of the APIBinding that brings the type, or ""."""
     version: str
+    problem: str = ""
+    """Why the definition was not accepted."""
 
     @property
     def is_fixed(self) -> bool:
@@ -163,11 +173,14 @@ class Negotiator:
             return None
         negotiated = await self._write(key, negotiated, outcome)
         if negotiated["spec"].get("publish") and not served.is_fixed:
-            served.crd = await self._publish(key.cluster, negotiated, served.crd)
+            try:
+                served.crd = await self._publish(key.cluster, negotiated, served.crd)
+            except (Invalid, BadRequest, Forbidden, RequestEntityTooLarge) as error:
+                served.problem = error.message
         await self._report(key.cluster, negotiated, outcome, served)
         for one in imports:
             await self._report_import(key.cluster, one, outcome, served)
-        return _LOOK_AGAIN if outcome.refusal else None
+        return _LOOK_AGAIN if outcome.refusal or served.problem else None
 
     async def _imports(self, key: ObjectKey) -> list[Object]:
         found = []
@@ -246,7 +259,8 @@ class Negotiator:
         self, cluster: str, question: NegotiationQuestion
     ) -> tuple[NegotiationOutcome, bool]:
         """The outcome, and whether it is narrower than what was negotiated before."""
-        compute = self._compute if question.size > _LARGE else compute_here
+        is_long = question.size > _LARGE or question.has_rules
+        compute = self._compute if is_long else compute_here
         outcome, spec, is_narrower = await compute(jobs.NEGOTIATED, question, tenant=cluster)
         outcome.spec = None if spec is None else orjson.loads(spec)
         return outcome, is_narrower
@@ -330,7 +344,9 @@ class Negotiator:
             mark_true(after, ENFORCED, now)
         else:
             mark_false(after, ENFORCED, "Negotiated", "", now, severity=INFO)
-        if served.crd is not None and not served.is_fixed:
+        if served.problem:
+            mark_false(after, SUBMITTED, "Rejected", served.problem[:_MOST_PROBLEM], now)
+        elif served.crd is not None and not served.is_fixed:
             mark_true(after, SUBMITTED, now)
         else:
             mark_false(after, SUBMITTED, "NotSubmitted", "", now, severity=INFO)

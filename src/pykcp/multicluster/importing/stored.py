@@ -5,9 +5,11 @@ from __future__ import annotations
 import orjson
 
 from pykcp.clients.interface import Reader
+from pykcp.machinery import meta
 from pykcp.machinery.resources import GroupVersionResource
 from pykcp.multicluster.computing import Compute
 from pykcp.multicluster.importing.jobs import MISFITS
+from pykcp.multicluster.names import OWNED_BY
 from pykcp.types import Object
 
 _NAMED = 5
@@ -21,7 +23,9 @@ async def misfits(
     text = orjson.dumps(schema)
     count, names = 0, list[str]()
     async for page in client.pages(cluster, kind, size=_PAGE):
-        found: list[str] = await compute(MISFITS, text, orjson.dumps(page), tenant=cluster)
+        # Parts of workloads are made of others, which are named.
+        wholes = [obj for obj in page if OWNED_BY not in meta.labels(obj)]
+        found: list[str] = await compute(MISFITS, text, orjson.dumps(wholes), tenant=cluster)
         count += len(found)
         names += found[: _NAMED - len(names)]
     return count, names

@@ -2,10 +2,13 @@
 
 Token buckets, one for each cluster and one for each workspace. Who has to wait is told when its turn
 comes: if thousands of workloads wait, each asks about twice, and not again and again for each token.
+Workspaces take turns at a cluster that serves several: one with a thousand workloads there does not
+keep those of another waiting.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, TypeVar
@@ -29,9 +32,10 @@ class _Bucket(Generic[Key]):
     tokens: float
     at: float
     """When there were so many."""
-    turns: dict[Key, float] = field(default_factory=dict)
-    """When those who wait may come again."""
-    last_turn: float = 0.0
+    turns: dict[Key, tuple[str, float]] = field(default_factory=dict)
+    """Whose workspace those are that wait, and when they may come again."""
+    waiting: Counter[str] = field(default_factory=Counter)
+    """How many of each workspace wait."""
 
     def available(self, now: float) -> float:
         return min(max(1.0, self.rate), self.tokens + (now - self.at) * self.rate)
@@ -43,22 +47,33 @@ class _Bucket(Generic[Key]):
 
     def use(self, key: Key, now: float) -> None:
         self.tokens, self.at = self.available(now) - 1.0, now
-        self.turns.pop(key, None)
+        workspace, _ = self.turns.pop(key, ("", 0.0))
+        if workspace:
+            self.waiting[workspace] -= 1
+            if not self.waiting[workspace]:
+                del self.waiting[workspace]
 
-    def turn(self, key: Key, now: float) -> float:
+    def turn(self, key: Key, workspace: str, now: float) -> float:
         """Seconds until the turn of a key, which stays the same however often it is asked for."""
         soonest = now + self.wait(now)
-        planned = self.turns.get(key)
-        if planned is None:
-            planned = max(soonest, self.last_turn + 1.0 / self.rate)
-            self.turns[key] = self.last_turn = planned
+        _, planned = self.turns.get(key, ("", 0.0))
+        if not planned:
+            planned = soonest + self._ahead(workspace) / self.rate
+            self.turns[key] = workspace, planned
+            self.waiting[workspace] += 1
         return max(planned, soonest) - now
+
+    def _ahead(self, workspace: str) -> int:
+        """How many turns come before the next one of a workspace, if others wait as long as it."""
+        own = self.waiting[workspace]
+        workspaces = len(self.waiting) + (not own)
+        return min(len(self.turns), (own + 1) * workspaces - 1)
 
     def give_up(self, now: float) -> None:
         """Nobody has come for a while: those who waited have no reason to leave any more."""
         if now - self.at > 1.0 + 2.0 / self.rate:
             self.turns.clear()
-            self.last_turn = 0.0
+            self.waiting.clear()
 
 
 class EvictionBudget(Generic[Key]):
@@ -77,7 +92,7 @@ class EvictionBudget(Generic[Key]):
         )
         scarce = max(both, key=lambda bucket: bucket.wait(now))
         if scarce.wait(now) > 0:
-            return scarce.turn(key, now)
+            return scarce.turn(key, workspace, now)
         for bucket in both:
             bucket.use(key, now)
         return 0.0

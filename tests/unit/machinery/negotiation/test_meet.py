@@ -55,6 +55,11 @@ CASES: list[tuple[str, Object, Object, str, Object | None]] = [
     ("a property that is preserved", obj(a=STRING), {"type": "object", PRESERVE: True}, SAME, obj(a=STRING)),
     ("the removed property is required", {**obj(a=STRING), "required": ["a"]}, obj(), CONFLICT, None),
     ("a new one is required", obj(), {**obj(a=STRING), "required": ["a"]}, CONFLICT, None),
+    # a map that preserves what it does not know: the schema of its values holds
+    ("map that preserves", {"type": "object", PRESERVE: True, "additionalProperties": STRING}, {"type": "object", PRESERVE: True, "additionalProperties": STRING}, SAME, {"type": "object", PRESERVE: True, "additionalProperties": STRING}),
+    ("maps of other values", {"type": "object", PRESERVE: True, "additionalProperties": STRING}, {"type": "object", PRESERVE: True, "additionalProperties": INTEGER}, CONFLICT, None),
+    ("map that preserves, preserve", {"type": "object", PRESERVE: True, "additionalProperties": STRING}, {"type": "object", PRESERVE: True}, SAME, {"type": "object", PRESERVE: True, "additionalProperties": STRING}),
+    ("map that preserves, properties", {"type": "object", PRESERVE: True, "additionalProperties": STRING}, {**obj(a=STRING), PRESERVE: True}, NARROWED, obj(a=STRING)),
     # properties and additionalProperties
     ("properties, map", obj(a=STRING), {"type": "object", "additionalProperties": STRING}, SAME, obj(a=STRING)),
     ("map, properties", {"type": "object", "additionalProperties": STRING}, obj(a=STRING), NARROWED, obj(a=STRING)),
@@ -202,7 +207,7 @@ def composites(inner: st.SearchStrategy[Object]) -> st.SearchStrategy[Object]:
         ),
         st.fixed_dictionaries(
             {"type": st.just("object"), "additionalProperties": inner | st.just(True)},
-            optional={"minProperties": st.integers(0, 1)},
+            optional={"minProperties": st.integers(0, 1), PRESERVE: st.just(True)},
         ),
         st.fixed_dictionaries(
             {"type": st.just("array"), "items": inner},
@@ -271,7 +276,10 @@ class RandomSchemas:
             "array": {"minItems": chosen.randint(0, 2), "maxItems": 2},
             "boolean": {"nullable": True},
         }[kind]
-        if kind == "object":
+        if kind == "object" and chosen.random() < 0.2:  # a map, with or without unknown content
+            made["additionalProperties"] = self.schema(depth - 1)
+            options.pop("required")
+        elif kind == "object":
             names = chosen.sample(NAMES, chosen.randint(1, 3))
             made["properties"] = {name: self.schema(depth - 1) for name in names}
         if kind == "array":
@@ -283,7 +291,9 @@ class RandomSchemas:
         """Another form of it: a constraint or a property more or less."""
         chosen = self._random
         made = {k: v for k, v in schema.items() if k in ("type", "items") or chosen.random() < 0.8}
-        if made["type"] == "object":
+        if "additionalProperties" in schema:
+            made["additionalProperties"] = self.like(schema["additionalProperties"])
+        elif made["type"] == "object":
             kept = schema["properties"].items()
             made["properties"] = {k: self.like(v) for k, v in kept if chosen.random() < 0.8}
         other = self.schema(0)
@@ -292,6 +302,9 @@ class RandomSchemas:
     def value(self, schema: Object) -> Any:
         chosen = self._random
         match schema["type"]:
+            case "object" if "additionalProperties" in schema:
+                inner = schema["additionalProperties"]
+                return {k: self.value(inner) for k in NAMES if chosen.random() < 0.6}
             case "object":
                 parts = schema["properties"].items()
                 return {k: self.value(v) for k, v in parts if chosen.random() < 0.9}

@@ -70,3 +70,13 @@ def test_those_who_gave_up_are_not_waited_for() -> None:
     assert budget.take("a", "w", 100, 0.0) > 90.0
     assert budget.take("a", "w", 101, 10.0) == 0.0
     assert budget.take("a", "w", 102, 10.0) == pytest.approx(1.0)
+
+
+def test_workspaces_take_turns_at_a_cluster() -> None:
+    budget: EvictionBudget[str] = EvictionBudget(1.0, 5.0)
+    for number in range(1000):
+        budget.take("a", "greedy", f"greedy-{number}", 0.0)
+    assert budget.take("a", "modest", "modest-0", 0.0) == pytest.approx(2.0, abs=1.0)
+    assert budget.take("a", "modest", "modest-1", 0.0) == pytest.approx(4.0, abs=1.0)
+    assert budget.take("a", "third", "third-0", 0.0) == pytest.approx(3.0, abs=1.0)
+    assert budget.take("a", "modest", "modest-0", 2.5) == 0.0
