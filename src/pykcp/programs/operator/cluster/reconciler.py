@@ -47,6 +47,7 @@ _LOOK_PAUSE = 30.0
 """cert-manager may be installed while the operator runs."""
 _PODS_PAUSE = 15.0
 """Pods are not followed: what they say is asked for as long as something is not available."""
+_ASK_PAUSE = 600.0
 _MOST_NOTES = 10_000
 
 
@@ -90,6 +91,10 @@ class NamespaceReconciler:
         self._runner = WorkloadRunner(client, reader)
         self._notes = BoundedCache[str, AccessNotes]("operator-access", _MOST_NOTES)
         """By the uid of the object."""
+        self._asked = BoundedCache[tuple[str, str, str], tuple[Object, float]](
+            "operator-certificates", _MOST_NOTES
+        )
+        """Certificates and Issuers as they were applied, and until when that is believed."""
 
     async def reconcile(self, namespace: str) -> float | None:
         objects = self._reader.objects(namespace)
@@ -139,9 +144,17 @@ class NamespaceReconciler:
     # --- what is made ----------------------------------------------------------------
 
     async def _apply_certificates(self, issuance: CertManagerIssuance) -> None:
+        """They are not followed: what somebody has changed is restored after a while."""
+        now = time.monotonic()
         for obj in issuance.wanted:
+            metadata = obj["metadata"]
+            key = (metadata["namespace"], obj["kind"], metadata["name"])
+            asked = self._asked.get(key)
+            if asked is not None and asked[0] == obj and now < asked[1]:
+                continue
             kind = CERTIFICATES if obj["kind"] == "Certificate" else ISSUERS
             await self._client.apply(HOST, kind, obj, force=True)
+            self._asked.put(key, (obj, now + _ASK_PAUSE))
 
     async def _prune(self, out: Configuration) -> None:
         """Delete what objects no longer need; what belonged to deleted ones is garbage."""
