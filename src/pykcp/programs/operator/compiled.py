@@ -189,6 +189,10 @@ class CompiledWorkload:
     volumes: tuple[Object, ...] = ()
     mounts: tuple[Object, ...] = ()
     """`extraVolumes` and `extraVolumeMounts`, as they were given."""
+    directories: tuple[str, ...] = ()
+    """Further directories that the program writes to; a driver makes them."""
+    writable: tuple[str, ...] = ()
+    """Directories of the host that the program may write to."""
     template: Object = field(default_factory=dict)
     """`deploymentTemplate` as it was given; drivers say which of its fields they ignore."""
 
@@ -219,6 +223,9 @@ class CompiledWorkload:
         for described in (made, *made["init"]):
             if not described["claims"]:
                 del described["claims"]
+        for name in _LATER:
+            if not made[name]:
+                del made[name]
         if not made["service"]["load_balancer_class"]:
             del made["service"]["load_balancer_class"]
         return made
@@ -234,12 +241,14 @@ class CompiledWorkload:
         changes["service"] = CompiledService(**obj["service"])
         probes = {name: one and Probe(**one) for name, one in obj["probes"].items()}
         changes["probes"] = Probes(**probes)
-        for name in ("arguments", "pull_secrets", "volumes", "mounts", "claims"):
+        for name in ("arguments", "pull_secrets", "volumes", "mounts", "claims", *_LATER):
             changes[name] = tuple(obj.get(name) or ())
         return cls(**changes)
 
 
 DEFAULT_REPLICAS = 2
+_LATER = ("directories", "writable")
+"""Fields that descriptions of earlier versions do not have."""
 
 
 def _file(entry: Object) -> CompiledFile:

@@ -46,6 +46,16 @@ class WorkloadFiles:
         )
         return where
 
+    def exists(self, kind: str, name: str) -> bool:
+        return self._world.records.find(kind, name) is not None
+
+    def keys(self, kind: str, name: str, purpose: str) -> Sequence[str]:
+        """Those of a Secret or ConfigMap. Raises NotConfigurable if it does not exist."""
+        record = self._world.records.find(kind, name)
+        if record is None:
+            raise input_missing(f'{purpose}: {kind} "{name}" does not exist')
+        return sorted(record.data)
+
     def pair(self, directory: str, secret: str) -> tuple[str, str]:
         """A certificate and its key."""
         return (

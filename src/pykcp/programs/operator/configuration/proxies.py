@@ -14,6 +14,8 @@ from pykcp.programs.operator.configuration.files import (
     put_config,
     put_kubeconfig,
 )
+from pykcp.programs.operator.configuration.host_services import host_url
+from pykcp.programs.operator.configuration.host_volumes import host_volumes
 from pykcp.programs.operator.configuration.images import has_our_programs, inherited_image
 from pykcp.programs.operator.configuration.shards import SHARDS_FILE
 from pykcp.programs.operator.configuration.workloads import (
@@ -44,6 +46,7 @@ from pykcp.proxy.identity import DROPPED_GROUPS
 from pykcp.types import Object
 
 _HOME = "/etc/kcp-front-proxy"
+_MAPPED_FILES = ("backend_server_ca", "proxy_client_cert", "proxy_client_key")
 
 
 def proxy_address(proxy: Object, root: Object) -> HostPort:
@@ -200,7 +203,7 @@ class _ProxyWorkload:
             }
             for path in ("/services/", "/clusters/")
         ]
-        entries += self._spec.get("additionalPathMappings") or ()
+        entries += self._additional()
         data = {"path-mapping.yaml": mapping_file(entries)}
         name = put_config(self._world, self._owner, config, data).name
         return self._files.copy(
@@ -210,6 +213,19 @@ class _ProxyWorkload:
             kind=compiled.CONFIG_MAP,
             reloads=False,
         )
+
+    def _additional(self) -> Iterator[Object]:
+        """Entries of the user; they name files and Services as they are called in a cluster."""
+        volumes = host_volumes(self._world, self._place, self._spec)
+        made = {one.path for one in self._files.made}
+        for given in self._spec.get("additionalPathMappings") or ():
+            entry = dict(given)
+            if volumes is not None:
+                entry["backend"] = host_url(self._world, given["backend"])
+                for name in _MAPPED_FILES:
+                    path = self._files.path(given[name])
+                    entry[name] = path if path in made else volumes.text(given[name])
+            yield entry
 
     def _groups(self) -> Iterator[str]:
         """Groups to drop are added to those that protect the shards, which must be named to go."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from pykcp.programs.operator import compiled
 from pykcp.programs.operator.compiled import (
+    SHARD_PROBES,
     CompiledFile,
     CompiledWorkload,
     FileSource,
@@ -19,6 +20,7 @@ from pykcp.programs.operator.configuration.files import (
     file_kubeconfig,
     put_kubeconfig,
 )
+from pykcp.programs.operator.configuration.images import has_our_programs
 from pykcp.programs.operator.configuration.workloads import (
     SHARD_RESOURCES,
     claims_of,
@@ -122,12 +124,17 @@ class _VirtualWorkload:
             authority,
             program=program.removeprefix("/") if program == f"/{_PROGRAM}" else program,
             arguments=tuple(words),
-            probes=Probes(),
+            probes=self._probes(program),
             replicas=spec.get("replicas"),
             resources=merged_resources(spec, SHARD_RESOURCES),
             service=service_of(spec),
             init=tuple(self._init()),
         )
+
+    def _probes(self, program: str) -> Probes:
+        """Of our own program: it is not known who may ask others, and what they answer."""
+        is_ours = has_our_programs(self._world.platform, self._server["spec"])
+        return SHARD_PROBES if is_ours and program.removeprefix("/") == _PROGRAM else Probes()
 
     def _own_flags(self, program: str) -> Iterator[str]:
         """Flags that only kcp's own program knows."""

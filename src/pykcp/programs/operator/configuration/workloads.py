@@ -12,6 +12,7 @@ from pykcp.programs.operator.compiled import (
     Listen,
 )
 from pykcp.programs.operator.configuration.files import WorkloadFiles
+from pykcp.programs.operator.configuration.host_volumes import host_volumes, volume_files
 from pykcp.programs.operator.configuration.world import World, name_of, owner_of
 from pykcp.programs.operator.kinds.parts import IMAGE_REPOSITORY, IMAGE_TAG
 from pykcp.programs.operator.names import workload_labels
@@ -51,6 +52,7 @@ def make_workload(
     image = spec.get("image") or {}
     tag = image.get("tag") or IMAGE_TAG
     pulls = tuple(one["name"] for one in image.get("imagePullSecrets") or () if one.get("name"))
+    more |= _volumes(world, place, spec, files, more["arguments"])
     return CompiledWorkload(
         name=place.workload,
         namespace=world.namespace,
@@ -67,12 +69,31 @@ def make_workload(
         version=tag,
         pull_secrets=pulls,
         labels=workload_labels(component, name_of(obj)),
-        volumes=tuple(spec.get("extraVolumes") or ()),
-        mounts=tuple(spec.get("extraVolumeMounts") or ()),
         template=spec.get("deploymentTemplate") or {},
         claims=claims_of(spec),
         **more,
     )
+
+
+def _volumes(
+    world: World,
+    place: WorkloadPlace,
+    spec: Object,
+    files: WorkloadFiles,
+    arguments: tuple[str, ...],
+) -> dict[str, Any]:
+    """`extraVolumes`: for the platform to mount, or as files of a host."""
+    found = host_volumes(world, place, spec)
+    if found is None:
+        mounts = tuple(spec.get("extraVolumeMounts") or ())
+        return {"volumes": tuple(spec.get("extraVolumes") or ()), "mounts": mounts}
+    volume_files(found, files, spec)
+    return {
+        "arguments": tuple(found.text(one) for one in arguments),
+        "volumes": tuple(found.left),
+        "directories": tuple(found.directories),
+        "writable": tuple(found.writable),
+    }
 
 
 def service_of(spec: Object, port: int = SECURE_PORT) -> CompiledService:

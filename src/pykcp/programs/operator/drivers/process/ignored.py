@@ -26,6 +26,6 @@ def _ignored(compiled: CompiledWorkload) -> Iterator[str]:
     for name in sorted(template):
         yield f"deploymentTemplate.spec.template.spec.{name}"
     for volume in compiled.volumes:
-        yield f"extraVolumes[{volume.get('name', '')}] (name files of this host in extraArgs)"
+        yield f"extraVolumes[{volume.get('name', '')}] (a Secret, ConfigMap, emptyDir or hostPath can be used)"
     if compiled.service.cluster_ip:
         yield "serviceTemplate.spec.clusterIP"

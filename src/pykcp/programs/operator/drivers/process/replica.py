@@ -118,8 +118,9 @@ class ReplicaProcess:
         if commands.can_share_port(compiled):
             host, port = _LOCAL, free_port()
             words += commands.sharing_flags(port)
-        if data := commands.data_directory(compiled, self.number):
-            ensure_directory(pathlib.Path(data))
+        for directory in (commands.data_directory(compiled, self.number), *compiled.directories):
+            if directory:
+                ensure_directory(pathlib.Path(directory))
         out = logfiles.open_log(self._log)
         try:
             self._log_start = os.fstat(out).st_size

@@ -185,6 +185,9 @@ def _service(
         *_HARDENING,
         f"ReadOnlyPaths={root}",
         *([f"ReadWritePaths={data}"] if data else []),
+        *(f"ReadWritePaths={one}" for one in workload.directories),
+        # What a manifest names need not exist; the program says so, if it needs it.
+        *(f"ReadWritePaths=-{one}" for one in workload.writable),
         "",
         "[Install]",
         f"WantedBy={target}",
