@@ -6,6 +6,7 @@ import pathlib
 from typing import Any
 
 import pytest
+import yaml
 
 from pykcp.testing.client import TestClient, eventually
 
@@ -21,21 +22,51 @@ def test_shards_move_to_their_hosts_and_survive_the_root_shard(tmp_path: pathlib
     secret = tmp_path / "passphrase"
     secret.write_text("correct horse battery\n")
     with (
-        installation(tmp_path, variant("zheng"), "--host=control") as control,
+        installation(tmp_path, _manifests(), "--host=control") as control,
         host(tmp_path / "alpha") as alpha,
         host(tmp_path / "beta") as beta,
     ):
         assert set(control.pids()) == {"root-kcp", "frontproxy-front-proxy"}
         assert "alpha-shard-kcp  runs on another host" in control.succeed("status")
+        assert _available(control, "alpha")["status"] == "Unknown"
+        assert "runs on the host alpha" in _available(control, "alpha")["message"]
         for name, other in (("alpha", alpha), ("beta", beta)):
             _move(control, name, other, secret)
         eventually(lambda: _shards(control.client()) == ["alpha", "beta", "root"], 60)
+        _is_seen_from_elsewhere(control, alpha)
         for name in ("root", "alpha", "beta"):
             cluster = control.make_workspace(f"on-{name}", name)
             made = _config_map(control.client(), cluster)
             assert made.status == 201, made
         _renewal(control, alpha)
         _outage(control)
+
+
+def _manifests() -> str:
+    """A shard of another host has a label."""
+    objects = list(yaml.safe_load_all(variant("zheng")))
+    (alpha,) = (one for one in objects if one["metadata"]["name"] == "alpha")
+    alpha["spec"]["labels"] = {"region": "west"}
+    return yaml.safe_dump_all(objects)
+
+
+def _available(control: HostInstallation, shard: str) -> Any:
+    (found,) = (one for one in control.status()["objects"] if one["name"] == shard)
+    return next(one for one in found["status"]["conditions"] if one["type"] == "Available")
+
+
+def _is_seen_from_elsewhere(control: HostInstallation, alpha: HostInstallation) -> None:
+    """The host that configures sees whether shards answer, and marks those of other hosts."""
+    eventually(lambda: _available(control, "alpha")["status"] == "True", 60)
+    path = f"/clusters/root{SHARDS}/alpha"
+    client = control.client()
+    eventually(lambda: client.get(path).json["metadata"]["labels"].get("region") == "west", 60)
+    assert "status: 'True'" in control.succeed("describe", "shard", "alpha")
+    assert "  - name: alpha\n  - name: beta\n" in control.succeed("describe", "rootshard", "root")
+    assert "targetName: FrontProxy/frontproxy" in control.succeed("describe", "kubeconfig")
+    checked = alpha.succeed("cert", "check")
+    assert "alpha-server" in checked
+    assert "PROBLEM" not in checked
 
 
 def _renewal(control: HostInstallation, alpha: HostInstallation) -> None:

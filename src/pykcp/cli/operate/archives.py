@@ -38,7 +38,7 @@ def _export(given: Given) -> int:
     from pykcp.auth.files import write_private
     from pykcp.programs.kit.errors import SettingsError
     from pykcp.programs.operator.host.archive import WorkloadArchive, read_data, seal
-    from pykcp.programs.operator.host.deliveries import delivery_keys
+    from pykcp.programs.operator.host.deliveries import delivery_keys, root_servers
     from pykcp.programs.operator.host.installation import Installation
     from pykcp.programs.operator.host.layout import HostChoices, HostFiles
 
@@ -62,7 +62,8 @@ def _export(given: Given) -> int:
             if one.data_directory and pathlib.Path(one.data_directory).is_dir():
                 data[one.name] = read_data(pathlib.Path(one.data_directory))
     keys = delivery_keys(files, wanted)
-    archive = WorkloadArchive(str(files.root), tuple(wanted), data, keys, time.time())
+    servers = root_servers(wanted, configured.world)
+    archive = WorkloadArchive(str(files.root), tuple(wanted), data, keys, time.time(), servers)
     output = pathlib.Path(given.flags["output"] or f"{wanted[0].owner.name}.kcp-export")
     write_private(output, seal(archive, _passphrase(given)))
     print(f"wrote {output}: {', '.join(one.name for one in wanted)}")

@@ -20,12 +20,11 @@ def _cert(given: Given) -> int:
 
 
 def _check(given: Given, names: list[str]) -> int:
-    from pykcp.programs.operator.host.certificates import certificate_reports
+    from pykcp.programs.operator.host.certificates import host_certificates
     from pykcp.programs.operator.host.layout import HostFiles
 
-    records = HostFiles(given.root).records()
-    failed = 0
-    for one in certificate_reports(records, datetime.now(UTC)):
+    failed, files = 0, HostFiles(given.root)
+    for one in host_certificates(files, datetime.now(UTC)):
         if names and one.name not in names:
             continue
         failed += bool(one.problem)

@@ -59,10 +59,13 @@ class ReplicaCounts:
     exists: bool = True
     is_refused: bool = False
     """Whether the server has refused what the workload is to be now; `message` says why."""
+    is_unknown: bool = False
+    """Whether it runs where it cannot be seen from here; `message` says why."""
 
     @property
     def is_available(self) -> bool:
-        return self.exists and not self.is_refused and self.updated == self.ready == self.desired
+        known = self.exists and not self.is_refused and not self.is_unknown
+        return known and self.updated == self.ready == self.desired
 
 
 def object_status(
@@ -188,6 +191,8 @@ def _availability(
         if state is not None and state.is_refused:
             why = f"{one.name}: {state.message}"
             return AVAILABLE, conditions.FALSE, "DeploymentUnavailable", why
+        if state is not None and state.is_unknown:
+            return AVAILABLE, conditions.UNKNOWN, "NotReached", f"{one.name}: {state.message}"
         if state is None or not state.exists:
             why = f"{one.name} is not running yet"
             return AVAILABLE, conditions.FALSE, "DeploymentUnavailable", why

@@ -40,6 +40,8 @@ class WorkloadArchive:
     """By workload: what later changes of it are encrypted with (`deliveries.py`)."""
     made: float = 0.0
     """When."""
+    servers: dict[str, str] = field(default_factory=dict)
+    """URLs of the root shard, by workload: where those changes are fetched."""
 
 
 def seal(archive: WorkloadArchive, passphrase: bytes) -> bytes:
@@ -52,6 +54,7 @@ def seal(archive: WorkloadArchive, passphrase: bytes) -> bytes:
         },
         "keys": archive.keys,
         "made": archive.made,
+        "servers": archive.servers,
     }
     salt, nonce = os.urandom(_SALT), os.urandom(_NONCE)
     text = zlib.compress(json.dumps(content).encode())
@@ -78,7 +81,8 @@ def unseal(sealed: bytes, passphrase: bytes) -> WorkloadArchive:
     }
     workloads = tuple(CompiledWorkload.from_object(one) for one in content["workloads"])
     keys, made = content.get("keys") or {}, float(content.get("made") or 0)
-    return WorkloadArchive(content["root"], workloads, data, keys, made)
+    servers = content.get("servers") or {}
+    return WorkloadArchive(content["root"], workloads, data, keys, made, servers)
 
 
 def _cipher(passphrase: bytes, salt: bytes) -> Any:
@@ -112,6 +116,7 @@ def relocated(workload: CompiledWorkload, old: str, new: str) -> CompiledWorkloa
         files=moved(workload.files),
         environment={key: text(value) for key, value in workload.environment.items()},
         data_directory=text(workload.data_directory),
+        directories=tuple(text(one) for one in workload.directories),
         listen=replace(workload.listen, authority=text(workload.listen.authority)),
         init=tuple(
             replace(

@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING, NamedTuple
 from pykcp.auth.certificates import load_certificates, load_private_key
 from pykcp.clients.credential_files import CredentialError
 from pykcp.programs.kit.errors import SettingsError
-from pykcp.programs.operator.host.layout import HostFiles
+from pykcp.programs.operator.host.layout import HostFiles, imported_workloads
 from pykcp.programs.operator.pki.engine import RENEW
 from pykcp.programs.operator.records import ConfigRecord
 
 if TYPE_CHECKING:
     from cryptography import x509
+
+
+_IMPORTED = "imported"
 
 
 class CertificateReport(NamedTuple):
@@ -32,6 +35,35 @@ class CertificateReport(NamedTuple):
     @property
     def days(self) -> float:
         return (self.ends - datetime.now(UTC)).total_seconds() / 86400
+
+
+def host_certificates(files: HostFiles, now: datetime) -> Iterator[CertificateReport]:
+    """All certificates of a host: those that it issues, and those of what it has imported."""
+    own = list(files.records())
+    known = {one.name for one in own}
+    imported = [one for one in _imported_records(files) if one.name not in known]
+    yield from certificate_reports([*own, *imported], now)
+
+
+def _imported_records(files: HostFiles) -> Iterator[ConfigRecord]:
+    """The pairs among the files of imported workloads, with the authorities among them."""
+    found: dict[str, dict[str, bytes]] = {}
+    for workload in imported_workloads(files):
+        for file in workload.files:
+            if file.source is not None and file.source.key in ("tls.crt", "tls.key"):
+                found.setdefault(file.source.name, {})[file.source.key] = file.content
+            elif file.source is not None and file.source.key.endswith(".crt"):
+                found.setdefault(f"{file.source.name}/{file.source.key}", {})["tls.crt"] = (
+                    file.content
+                )
+    bundles = [
+        data["tls.crt"] for data in found.values() if "tls.key" not in data and "tls.crt" in data
+    ]
+    authorities = b"\n".join(dict.fromkeys(bundles))
+    for name, data in found.items():
+        if "tls.key" in data and "tls.crt" in data:
+            data = {**data, "ca.crt": authorities}
+            yield ConfigRecord(name, data, annotations={_IMPORTED: "true"})
 
 
 def certificate_reports(
@@ -79,6 +111,10 @@ def _problem(record: ConfigRecord, chain: list[x509.Certificate], now: datetime)
 def _chain_problem(record: ConfigRecord, chain: list[x509.Certificate]) -> str:
     """Each certificate is signed by the next one, the last by one of `ca.crt`."""
     roots = load_certificates(record.data.get("ca.crt", b"") or record.data["tls.crt"], record.name)
+    # Hosts that import a workload are given what it reads, and not every authority.
+    is_known = any(one.subject == chain[-1].issuer for one in roots)
+    if _IMPORTED in record.annotations and not is_known:
+        chain = chain[:-1]
     for one, issuer in zip(chain, [*chain[1:], None], strict=True):
         candidates = [issuer] if issuer is not None else roots
         if not any(_is_signed_by(one, candidate) for candidate in candidates):

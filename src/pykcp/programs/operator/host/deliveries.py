@@ -15,10 +15,10 @@ import pathlib
 import secrets
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pykcp.clients.credential_files import CredentialError
-from pykcp.clients.kubeconfig import load_endpoint
+from pykcp.clients.kubeconfig import KubeconfigServer, load_endpoint
 from pykcp.clients.remote.client import RemoteClient
 from pykcp.clients.remote.connect import client_of
 from pykcp.machinery.kcp.clusters import ROOT
@@ -26,8 +26,9 @@ from pykcp.machinery.resources import NAMESPACES, SECRETS
 from pykcp.machinery.status import StatusError
 from pykcp.programs.kit.errors import SettingsError
 from pykcp.programs.operator.access.connections import root_client
-from pykcp.programs.operator.compiled import CompiledWorkload
-from pykcp.programs.operator.configuration.world import NotConfigurable, World
+from pykcp.programs.operator.compiled import ROOT_SHARD, CompiledWorkload
+from pykcp.programs.operator.configuration.virtual_workspaces import target_of
+from pykcp.programs.operator.configuration.world import NotConfigurable, World, shard_url
 from pykcp.programs.operator.host.archive import WorkloadArchive, install, seal, unseal
 from pykcp.programs.operator.host.layout import HostFiles, read_json, write_json
 from pykcp.programs.operator.names import MANAGER
@@ -50,6 +51,8 @@ class Delivery:
     key: str
     revision: str = ""
     made: float = 0.0
+    server: str = ""
+    """The URL of the root shard, on the host that receives."""
 
     @property
     def secret(self) -> str:
@@ -95,12 +98,24 @@ def delivery_keys(files: HostFiles, workloads: list[CompiledWorkload]) -> dict[s
     return keys
 
 
+def root_servers(workloads: list[CompiledWorkload], world: World | None) -> dict[str, str]:
+    """Where each workload finds the root shard, if it belongs to one."""
+    if world is None:
+        return {}
+    roots = {one.name: _root_of(world, one) for one in workloads}
+    return {
+        name: shard_url(world, root, ROOT_SHARD) for name, root in roots.items() if root is not None
+    }
+
+
 def accept_keys(archive: WorkloadArchive, files: HostFiles) -> None:
     """Keep the keys of an imported archive."""
     for workload in archive.workloads:
         if key := archive.keys.get(workload.name):
-            made = Delivery(workload.name, key, workload.revision, archive.made)
-            received(files).save(made)
+            server = archive.servers.get(workload.name, "")
+            received(files).save(
+                Delivery(workload.name, key, workload.revision, archive.made, server)
+            )
 
 
 # -- the host that configures ----------------------------------------------------------------------
@@ -115,8 +130,9 @@ async def deliver(files: HostFiles, remote: list[CompiledWorkload], world: World
             continue
         client: RemoteClient | None = None
         try:
-            client = _root_of(world, workload)
-            if client is not None:
+            root = _root_of(world, workload)
+            if root is not None:
+                client = root_client(world, root)
                 await _send(client, files, workload, known)
         except FAILURES as error:
             _log.info("%s cannot be delivered: %s", workload.name, error)
@@ -127,12 +143,19 @@ async def deliver(files: HostFiles, remote: list[CompiledWorkload], world: World
     return is_done
 
 
-def _root_of(world: World, workload: CompiledWorkload) -> RemoteClient | None:
-    """None for a workload that does not know the root shard: a cache server."""
+def _root_of(world: World, workload: CompiledWorkload) -> Object | None:
+    """The RootShard of a workload; None for one that has none: a cache server."""
     obj = world.get(workload.owner.kind, workload.owner.name)
-    if obj is None or not (obj["spec"].get("rootShard") or {}).get("ref"):
+    if obj is None or obj["kind"] == "CacheServer":
         return None
-    return root_client(world, world.root_of(obj))
+    if obj["kind"] == "RootShard":
+        return obj
+    try:
+        if obj["kind"] == "VirtualWorkspace":
+            return target_of(world, obj)[1]
+        return world.root_of(obj)
+    except NotConfigurable:  # what it refers to is gone
+        return None
 
 
 async def _send(
@@ -162,27 +185,41 @@ async def fetch(files: HostFiles, imported: list[CompiledWorkload]) -> list[str]
     changed = []
     for workload in imported:
         known = received(files).get(workload.name)
-        path = _kubeconfig(workload)
-        if known is None or not path:
+        if known is None:
             continue
         try:
-            if await _receive(files, known, path):
+            endpoint = _endpoint(workload, known)
+            if endpoint is not None and await _receive(files, known, endpoint):
                 changed.append(workload.name)
         except FAILURES as error:
             _log.info("%s: nothing could be fetched from the root shard: %s", workload.name, error)
     return changed
 
 
-def _kubeconfig(workload: CompiledWorkload) -> str:
+def _endpoint(workload: CompiledWorkload, known: Delivery) -> KubeconfigServer | None:
+    """The root shard, with the certificate that the workload itself has."""
     for word in workload.arguments:
         for flag in _KUBECONFIGS:
             if word.startswith(flag):
-                return word.removeprefix(flag)
-    return ""
+                return load_endpoint(word.removeprefix(flag))
+    pair = {
+        one.source.key: one.content
+        for one in workload.files
+        if one.source is not None and one.source.name == f"{workload.owner.name}-client"
+    }
+    authority = workload.file(workload.listen.authority)
+    if not known.server or authority is None or not pair.keys() >= {"tls.crt", "tls.key"}:
+        return None
+    return KubeconfigServer(
+        known.server,
+        authority=authority.content,
+        certificate=pair["tls.crt"],
+        key=pair["tls.key"],
+    )
 
 
-async def _receive(files: HostFiles, known: Delivery, kubeconfig: str) -> bool:
-    client = client_of(load_endpoint(kubeconfig), MANAGER, timeout=_SECONDS)
+async def _receive(files: HostFiles, known: Delivery, endpoint: KubeconfigServer) -> bool:
+    client = client_of(endpoint, MANAGER, timeout=_SECONDS)
     try:
         secret = await client.get(ROOT, SECRETS, known.secret, NAMESPACE)
     finally:
@@ -195,6 +232,6 @@ async def _receive(files: HostFiles, known: Delivery, kubeconfig: str) -> bool:
     if archive.made <= known.made or workload.name != known.workload:
         return False
     install(archive, files)
-    received(files).save(Delivery(known.workload, known.key, workload.revision, archive.made))
+    received(files).save(replace(known, revision=workload.revision, made=archive.made))
     _log.info("%s was changed by the host that configures it", workload.name)
     return True

@@ -17,6 +17,7 @@ from pykcp.programs.operator.host.layout import (
     HostFiles,
     SavedPorts,
     first_free,
+    imported_workloads,
     read_json,
     write_json,
 )
@@ -147,7 +148,7 @@ class Installation:
         if saves:
             self._save(configuration)
             found.kubeconfigs = self._write_kubeconfigs(manifests.objects, records)
-        hosts = {(one["kind"], one["metadata"]["name"]): _host_of(one) for one in manifests.objects}
+        hosts = {(one["kind"], one["metadata"]["name"]): host_of(one) for one in manifests.objects}
         for workload in configuration.workloads:
             host = hosts.get((workload.owner.kind, workload.owner.name), "")
             is_local = not self.choices.host or host in ("", self.choices.host)
@@ -180,12 +181,7 @@ class Installation:
         return written
 
     def _imported(self) -> list[CompiledWorkload]:
-        found = []
-        for path in sorted(self.files.imported.glob("*.json")):
-            obj = read_json(path)
-            if obj is not None:
-                found.append(CompiledWorkload.from_object(obj))
-        return found
+        return imported_workloads(self.files)
 
     def _check_clock(self, now: float) -> None:
         seen = float((read_json(self.files.root / "clock.json") or {}).get("seen", 0))
@@ -197,7 +193,8 @@ class Installation:
             )
 
 
-def _host_of(obj: Object) -> str:
+def host_of(obj: Object) -> str:
+    """The host that runs what is made of an object; "" if it does not matter which."""
     annotations: Mapping[str, str] = obj["metadata"].get("annotations") or {}
     return annotations.get(HOST, "")
 

@@ -22,7 +22,7 @@ from typing import IO
 
 from pykcp.auth.files import ensure_directory, write_private
 from pykcp.programs.kit.errors import SettingsError
-from pykcp.programs.operator.compiled import CONFIG_MAP, SECRET
+from pykcp.programs.operator.compiled import CONFIG_MAP, SECRET, CompiledWorkload
 from pykcp.programs.operator.drivers.process.ports import PortClaims, is_free
 from pykcp.programs.operator.records import ConfigRecord, Records
 from pykcp.types import Object
@@ -129,6 +129,16 @@ def _is_locked(file: IO[bytes]) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+def imported_workloads(files: HostFiles) -> list[CompiledWorkload]:
+    """Those that another host configures. Raises SettingsError."""
+    found = []
+    for path in sorted(files.imported.glob("*.json")):
+        obj = read_json(path)
+        if obj is not None:
+            found.append(CompiledWorkload.from_object(obj))
+    return found
 
 
 class SavedPorts(MutableMapping[str, int]):

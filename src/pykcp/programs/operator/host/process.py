@@ -19,6 +19,12 @@ from pykcp.programs.operator.drivers.process.supervisor import Supervisor
 from pykcp.programs.operator.host.certificates import request_renewal
 from pykcp.programs.operator.host.control import ControlServer
 from pykcp.programs.operator.host.deliveries import FETCH_SECONDS, deliver, fetch
+from pykcp.programs.operator.host.elsewhere import (
+    LOOK_SECONDS,
+    look_elsewhere,
+    owners_elsewhere,
+    ready_elsewhere,
+)
 from pykcp.programs.operator.host.installation import ConfiguredHost, Installation
 from pykcp.programs.operator.host.layout import HostFiles, write_json
 from pykcp.programs.operator.host.status import host_status
@@ -62,6 +68,8 @@ class running_host:  # noqa: N801  # a context, as those of other programs
         self._monitoring: HostMonitoring | None = None
         self.waiting: dict[str, str] = {}
         """What could not be done inside of the installation, by object."""
+        self._elsewhere: dict[str, str] = {}
+        """Why workloads of other hosts do not count as ready, by name."""
         self._settled: _Seen | None = None
         """The state in which nothing but deletions was left to do inside of the installation."""
 
@@ -85,6 +93,7 @@ class running_host:  # noqa: N801  # a context, as those of other programs
         self._owner.start_restartable("status", self._write_status)
         self._owner.start_restartable("access", self._tend)
         self._owner.start_restartable("deliveries", self._fetch)
+        self._owner.start_restartable("elsewhere", self._look_elsewhere)
         return self.files
 
     async def _monitor(self) -> None:
@@ -157,12 +166,29 @@ class running_host:  # noqa: N801  # a context, as those of other programs
         """Note that what is to be there is there; deletions may wait for a person."""
         objects = self.configured.manifests.objects if self.configured is not None else ()
         wanted = [one for one in objects if not one["metadata"].get("deletionTimestamp")]
-        if not any(object_label(one) in self.waiting for one in wanted):
+        labels = {object_label(one) for one in wanted} - self._owners_elsewhere()
+        if not labels & self.waiting.keys():
             self._settled = seen
             self.supervisor.notify()
 
+    def _owners_elsewhere(self) -> frozenset[str]:
+        """What this host does not wait for: other hosts may begin much later."""
+        return owners_elsewhere(self.configured.remote) if self.configured else frozenset()
+
     def _available(self) -> frozenset[str]:
-        return frozenset(one.owner for one in self.reports() if one.is_available)
+        here = frozenset(one.owner for one in self.reports() if one.is_available)
+        configured = self.configured
+        return here | ready_elsewhere(configured, self._elsewhere) if configured else here
+
+    async def _look_elsewhere(self) -> None:
+        """Whether workloads of other hosts answer: then their shards can be marked, too."""
+        while True:
+            configured = self.configured
+            found = await look_elsewhere(configured) if configured is not None else {}
+            if found != self._elsewhere:
+                self._elsewhere = found
+                self.supervisor.notify()
+            await asyncio.sleep(LOOK_SECONDS)
 
     async def _tend_all(self, seen: _Seen) -> bool:
         """Whether nothing is left to do."""
@@ -214,11 +240,16 @@ class running_host:  # noqa: N801  # a context, as those of other programs
         if configured is None:
             return []
         namespace = configured.manifests.namespace
-        found = host_status(configured, self.reports(), self.problem, time.time())["objects"]
+        found = self._host_status()["objects"]
         return [{**one, "metadata": {"name": one["name"], "namespace": namespace}} for one in found]
 
+    def _host_status(self) -> Object:
+        return host_status(
+            self.configured, self.reports(), self.problem, time.time(), self._elsewhere
+        )
+
     def status(self) -> Object:
-        found = host_status(self.configured, self.reports(), self.problem, time.time())
+        found = self._host_status()
         return {**found, "available": self.is_available, "waiting": self.waiting}
 
     async def _write_status(self) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pykcp.programs.operator.configuration.status import ReplicaCounts, object_status
 from pykcp.programs.operator.drivers.process.state import WorkloadReport, conditions
+from pykcp.programs.operator.host.elsewhere import states_elsewhere
 from pykcp.programs.operator.host.installation import ConfiguredHost
 from pykcp.types import Object
 
@@ -15,12 +16,14 @@ def host_status(
     reports: Sequence[WorkloadReport],
     problem: str,
     now: float,
+    elsewhere: Mapping[str, str] | None = None,
 ) -> Object:
+    """`elsewhere`: why workloads of other hosts do not count as ready (`elsewhere.py`)."""
     problems = [problem] if problem else []
     objects: list[Object] = []
     if configured is not None:
         problems += configured.problems
-        objects = _objects(configured, reports, now)
+        objects = _objects(configured, reports, now, elsewhere or {})
     return {
         "time": int(now),
         "problems": problems,
@@ -33,17 +36,19 @@ def host_status(
 
 
 def _objects(
-    configured: ConfiguredHost, reports: Sequence[WorkloadReport], now: float
+    configured: ConfiguredHost,
+    reports: Sequence[WorkloadReport],
+    now: float,
+    elsewhere: Mapping[str, str],
 ) -> list[Object]:
     configuration = configured.configuration
     if configuration is None:
         return []
     states = {one.name: _state(one) for one in reports}
-    for one in configured.remote:  # of another host: not known here
-        states[one.name] = ReplicaCounts(0, 0, 0)
+    states |= states_elsewhere(configured, elsewhere)
     found = []
     for obj in configured.manifests.objects:
-        status = object_status(obj, configuration, states, now)
+        status = object_status(obj, configuration, states, now, configured.world)
         found.append({"kind": obj["kind"], "name": obj["metadata"]["name"], "status": status})
     return found
 

@@ -11,7 +11,7 @@ import pathlib
 import shutil
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 
 from pykcp.auth.files import ensure_directory
@@ -35,6 +35,7 @@ from pykcp.programs.operator.drivers.systemd.units import (
 )
 from pykcp.programs.operator.drivers.systemd.user import SystemdUser, acting_as
 from pykcp.programs.operator.host.deliveries import deliver, fetch
+from pykcp.programs.operator.host.elsewhere import look_elsewhere, ready_elsewhere
 from pykcp.programs.operator.host.installation import ConfiguredHost, Installation
 from pykcp.programs.operator.host.layout import HostFiles, read_json, write_json
 from pykcp.programs.operator.host.status import host_status
@@ -97,9 +98,10 @@ class SystemdHost:
             for one in configured.local:
                 materialize(one.files)
                 materialize(file for step in one.init for file in step.files)
-                for number in range(replica_count(one)):
-                    if data := instance_data(one, number):
-                        ensure_directory(pathlib.Path(data))
+                data = (instance_data(one, number) for number in range(replica_count(one)))
+                for directory in (*data, *one.directories):
+                    if directory:
+                        ensure_directory(pathlib.Path(directory))
         problems = list(_problems(configured))
         if problems:  # certificates are renewed all the same
             raise SettingsError("\n".join(problems))
@@ -149,13 +151,14 @@ class SystemdHost:
 
     async def _tend(self, configured: ConfiguredHost) -> tuple[bool, bool]:
         """Whether nothing is left to do, and whether there is something else to run now."""
-        self.reports = await unit_reports(configured.local)
+        self.reports, elsewhere = await _look(configured)
         available = {one.owner for one in self.reports if one.is_available}
+        available |= ready_elsewhere(configured, elsewhere)
         is_done = await tend_objects(configured, available, self.waiting)
         if configured.world is not None:
             is_done &= await deliver(self._files, configured.remote, configured.world)
         fetched = await fetch(self._files, configured.imported)
-        status = systemd_status(configured, self.reports, self.waiting, time.time())
+        status = systemd_status(configured, self.reports, self.waiting, time.time(), elsewhere)
         write_json(self._files.status, status)
         return is_done, bool(fetched) or has_gone(configured)
 
@@ -179,8 +182,9 @@ def systemd_status(
     reports: Sequence[WorkloadReport],
     waiting: Object | dict[str, str],
     now: float,
+    elsewhere: Mapping[str, str],
 ) -> Object:
-    found = host_status(configured, reports, "", now)
+    found = host_status(configured, reports, "", now, elsewhere)
     is_right = not configured.problems and not waiting
     return {**found, "available": is_right and all_available(reports), "waiting": waiting}
 
@@ -192,6 +196,10 @@ def live_status(files: HostFiles) -> Object | None:
         return None
     now = time.time()
     configured = Installation(files, choices).configure(now, saves=False)
-    reports = asyncio.run(unit_reports(configured.local))
+    reports, elsewhere = asyncio.run(_look(configured))
     last = read_json(files.status) or {}
-    return systemd_status(configured, reports, last.get("waiting") or {}, now)
+    return systemd_status(configured, reports, last.get("waiting") or {}, now, elsewhere)
+
+
+async def _look(configured: ConfiguredHost) -> tuple[list[WorkloadReport], dict[str, str]]:
+    return await unit_reports(configured.local), await look_elsewhere(configured)

@@ -33,6 +33,11 @@ async def probe(listen: Listen, host: str, port: int, what: Probe) -> ProbeOutco
         Trust(partial(_chain_only, listen.authority)) if listen.authority else Trust.unverified()
     )
     server = Server("https", host, port, trust, listen.server_name)
+    return await probe_server(server, what, listen.authority)
+
+
+async def probe_server(server: Server, what: Probe, authority: str = "") -> ProbeOutcome:
+    """`authority`: the file that its trust is read from."""
     try:
         async with asyncio.timeout(what.timeout), HttpClient(server) as client:
             response = await client.request("GET", what.path)
@@ -42,7 +47,7 @@ async def probe(listen: Listen, host: str, port: int, what: Probe) -> ProbeOutco
     except SendFailed as error:
         return ProbeOutcome(f"{what.path}: {error}", is_certificate_error(error))
     except OSError as error:  # the file of the authority cannot be read
-        return ProbeOutcome(f"{listen.authority}: {error.strerror or error}")
+        return ProbeOutcome(f"{authority}: {error.strerror or error}")
     if response.status == 200:
         return ProbeOutcome("")
     return ProbeOutcome(f"{what.path} answered {response.status}: {_failed_checks(body)}")
