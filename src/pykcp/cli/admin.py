@@ -43,7 +43,7 @@ def fsck(words: Sequence[str]) -> int:
     try:
         settings, _ = ShardSettings.parse(words)
         problems = list(settings.store.problems())
-        report = "" if problems else _report(settings)
+        report = "" if problems else _shown_report(settings)
     except FlagError as error:
         refuse(str(error).splitlines())
         return _COULD_NOT
@@ -55,6 +55,13 @@ def fsck(words: Sequence[str]) -> int:
         return _COULD_NOT
     print(report, end="")
     return 0 if report.rstrip().endswith("consistent") else 1
+
+
+def _shown_report(settings: ShardSettings) -> str:
+    from pykcp.cli.progress import shown_progress
+
+    with shown_progress("checking the store"):
+        return _report(settings)
 
 
 def _report(settings: ShardSettings) -> str:

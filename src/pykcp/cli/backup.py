@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pathlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -41,9 +42,15 @@ def backup(words: Sequence[str]) -> int:
         return 0
 
     def run(settings: Any) -> int:
+        from pykcp.cli.progress import shown_progress, written_below
         from pykcp.programs.backup.backing_up import run
 
-        return run(settings, _say)
+        if settings.backup.every:  # it stays, and is mostly at rest
+            return run(settings, _say)
+        to = pathlib.Path(settings.backup.to)
+        written = written_below([to, to.with_name(f"{to.name}.unfinished")])
+        with shown_progress("backing up", written) as say:
+            return run(settings, say)
 
     return _run(BackupSettings, words, run)
 
@@ -56,9 +63,13 @@ def restore(words: Sequence[str]) -> int:
         return 0
 
     def run(settings: Any) -> int:
+        from pykcp.cli.progress import shown_progress, written_below
         from pykcp.programs.backup.restoring import run
 
-        return run(settings, _say)
+        root = settings.generic.root_directory.absolute() / settings.restore.member
+        written = written_below([root.with_name(f"{root.name}.restoring")])
+        with shown_progress("restoring", written) as say:
+            return run(settings, say)
 
     return _run(RestoreSettings, words, run)
 
@@ -71,9 +82,12 @@ def import_(words: Sequence[str]) -> int:
         return 0
 
     def run(settings: Any) -> int:
+        from pykcp.cli.progress import shown_progress, written_below
         from pykcp.programs.importing.process import run
 
-        return run(settings, _say)
+        what = "reading" if settings.importing.dry_run else "importing"
+        with shown_progress(what, written_below([settings.generic.root_directory])) as say:
+            return run(settings, say)
 
     return _run(ImportSettings, words, run)
 
@@ -82,9 +96,11 @@ def _show(words: Sequence[str]) -> int:
     from pykcp.programs.backup.settings import RestoreSettings
 
     def run(settings: Any) -> int:
+        from pykcp.cli.progress import shown_progress
         from pykcp.programs.backup.showing import show
 
-        return show(settings.restore.source, _say)
+        with shown_progress("checking the backup") as say:
+            return show(settings.restore.source, say)
 
     return _run(RestoreSettings, words, run)
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from pykcp.cli.plugins.shell.terminal import GREEN, ProgressLine, paint
+from pykcp.cli.terminal import GREEN, ProgressLine, paint
 from pykcp.testing.apis import BINDINGS, EXPORTS, RESOURCE, binding, export
 from pykcp.testing.client import eventually
 from pykcp.testing.server import ServerProcess

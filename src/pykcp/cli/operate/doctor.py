@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 from pykcp.cli.operate.words import Given, HostCommand
+from pykcp.cli.terminal import GREEN, RED, paint
 
 if TYPE_CHECKING:
     import pathlib
@@ -38,7 +39,7 @@ def _doctor(given: Given) -> int:
     failed = 0
     for one in findings(given.root):
         failed += bool(one.problem)
-        state = f"PROBLEM: {one.problem}" if one.problem else "ok"
+        state = f"{paint('PROBLEM', RED)}: {one.problem}" if one.problem else paint("ok", GREEN)
         print(f"{one.check:<12} {one.what}: {state}")
     print(f"{failed} problems" if failed else "no problems")
     return 1 if failed else 0

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Sequence
 
+from pykcp.cli.terminal import GREEN, RED, YELLOW, paint
 from pykcp.types import Object
 
 _WORDS = {
@@ -15,6 +16,8 @@ _WORDS = {
     "BackOff": "failing",
     "Stopping": "stopping",
 }
+_COLOURS = {"ready": GREEN, "not ready": RED, "failing": RED}
+"""On a terminal; others are on their way."""
 _LONGEST = 160
 
 
@@ -57,7 +60,8 @@ def workload_line(workload: Object) -> str:
     word = (
         "ready" if workload["available"] else next((p for p in phases if p != "ready"), "waiting")
     )
-    line = f"  {name:<28} {word:<10} {ready}/{desired}  {workload['address']}"
+    shown = paint(f"{word:<10}", _COLOURS.get(word, YELLOW))
+    line = f"  {name:<28} {shown} {ready}/{desired}  {workload['address']}"
     if not workload["available"]:
         message = next(
             (c["message"] for c in workload["conditions"] if c["type"] == "Available"), ""

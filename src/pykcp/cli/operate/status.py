@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from pykcp.cli.operate.progress import workload_line
 from pykcp.cli.operate.words import Given, HostCommand
+from pykcp.cli.terminal import RED, YELLOW, paint
 from pykcp.programs.kit.flags import Flag
 
 if TYPE_CHECKING:
@@ -54,7 +55,9 @@ def _status(given: Given) -> int:
 
 def status_lines(status: Object, is_running: bool, now: float) -> Iterator[str]:
     if not is_running:
-        yield "no supervisor is running: programs go on, but are not restarted (see: kcp up)"
+        yield paint(
+            "no supervisor is running: programs go on, but are not restarted (see: kcp up)", YELLOW
+        )
     workloads: dict[str, list[Object]] = defaultdict(list)
     for one in status["workloads"]:
         workloads[one["owner"]].append(one)
@@ -70,8 +73,8 @@ def status_lines(status: Object, is_running: bool, now: float) -> Iterator[str]:
         for one in those:
             yield from _workload_lines(one, is_running)
     yield from (f"{name}  runs on another host" for name in status["remote"])
-    yield from waiting_lines(status)
-    yield from (f"problem: {text}" for text in status["problems"])
+    yield from (paint(line, YELLOW) for line in waiting_lines(status))
+    yield from (f"{paint('problem', RED)}: {text}" for text in status["problems"])
 
 
 def waiting_lines(status: Object) -> list[str]:
@@ -85,7 +88,9 @@ def _certificate_lines(certificates: Sequence[Object], now: float) -> Iterator[s
     first = min(certificates, key=lambda one: str(one["notAfter"]))
     ends = datetime.strptime(first["notAfter"], "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
     days = (ends.timestamp() - now) / 86400
-    note = " EXPIRED" if days < 0 else " expires soon" if days < _SOON_DAYS else ""
+    note = ""
+    if days < _SOON_DAYS:
+        note = " " + (paint("EXPIRED", RED) if days < 0 else paint("expires soon", YELLOW))
     yield (
         f"    {len(certificates)} certificates, the first ends {first['notAfter']} "
         f"({first['name']}), renewal {first['renewalTime']}{note}"

@@ -12,7 +12,7 @@ from pykcp.cli.plugins.access.status import ServerError
 from pykcp.cli.plugins.errors import PluginError, Unreachable
 from pykcp.cli.plugins.session import Session
 from pykcp.cli.plugins.shell.command import CommandInvocation
-from pykcp.cli.plugins.shell.terminal import GREEN, RED, YELLOW, paint
+from pykcp.cli.terminal import GREEN, RED, YELLOW, paint
 from pykcp.machinery.conditions import status_of
 
 Object = dict[str, Any]

@@ -6,12 +6,10 @@ import time
 from collections.abc import Callable
 
 from pykcp.cli.plugins.errors import DeadlineExceeded
-from pykcp.cli.plugins.shell.terminal import ProgressLine
+from pykcp.cli.terminal import QUIET, ProgressLine
 
 FIRST_PAUSE = 0.02
 LONGEST_PAUSE = 0.5
-QUIET = 1.0
-"""Seconds after which a terminal shows what is waited for."""
 
 
 def poll(

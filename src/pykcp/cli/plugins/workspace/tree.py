@@ -22,9 +22,11 @@ from pykcp.cli.plugins.workspace.resources import (
     url,
     workspaces,
 )
+from pykcp.cli.terminal import RED, YELLOW, paint
 from pykcp.machinery.kcp import clusters
 
 Object = dict[str, Any]
+_READY, _UNAVAILABLE = "Ready", "Unavailable"
 
 
 @dataclass
@@ -59,10 +61,10 @@ def tree(invocation: CommandInvocation) -> None:
         grow(session.client, root, is_full=invocation["full"])
     if invocation["wide"]:
         _widen(session.client, root)
-        for line in columns([*drawn([root])], padding=2):
+        for line in _painted(columns([*drawn([root])], padding=2), root):
             print(line)
     else:
-        print("\n".join(drawn([root])) + "\n")
+        print("\n".join(_painted([*drawn([root])], root)) + "\n")
 
 
 def graft(client: RestClient, root: WorkspaceNode, *, is_full: bool) -> bool:
@@ -175,6 +177,17 @@ def _walk(root: WorkspaceNode) -> Iterator[WorkspaceNode]:
         node = waiting.pop()
         yield node
         waiting.extend(reversed(node.children))
+
+
+def _painted(lines: Sequence[str], root: WorkspaceNode) -> Iterator[str]:
+    """On a terminal, workspaces that are not ready stand out. This comes after the columns, which
+    would count what colours are made of."""
+    yield lines[0]
+    for line, node in zip(lines[1:], _walk(root), strict=True):
+        branch, dash, text = line.partition("── ")
+        is_ready = node.phase in ("", _READY)  # the topmost one and mounts have none
+        colour = RED if node.phase == _UNAVAILABLE else YELLOW
+        yield f"{branch}{dash}{text if is_ready else paint(text, colour)}"
 
 
 def drawn(nodes: Sequence[WorkspaceNode]) -> Iterator[str]:

@@ -12,7 +12,7 @@ from pykcp.cli.plugins.access.status import ServerError
 from pykcp.cli.plugins.errors import PluginError
 from pykcp.cli.plugins.session import Session
 from pykcp.cli.plugins.shell.command import CommandInvocation, WantsHelp
-from pykcp.cli.plugins.shell.terminal import GREEN, RED, paint
+from pykcp.cli.terminal import GREEN, RED, paint
 
 Object = dict[str, Any]
 _GROUP = "access.pykcp.dev/v1alpha1"

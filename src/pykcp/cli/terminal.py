@@ -7,6 +7,8 @@ import sys
 from typing import TextIO
 
 RED, GREEN, YELLOW = "31", "32", "33"
+QUIET = 1.0
+"""Seconds after which a terminal shows what a command is doing."""
 _CLEAR = "\r\x1b[K"
 
 
@@ -29,10 +31,12 @@ class ProgressLine:
         self._is_shown = False
 
     def show(self, text: str, seconds: float) -> None:
+        self.draw(
+            f"waiting for {seconds:.0f} s: {text}" if text else f"waiting for {seconds:.0f} s"
+        )
+
+    def draw(self, line: str) -> None:
         if is_terminal(self._stream):
-            line = (
-                f"waiting for {seconds:.0f} s: {text}" if text else f"waiting for {seconds:.0f} s"
-            )
             self._stream.write(_CLEAR + line[: _width() - 1])
             self._stream.flush()
             self._is_shown = True
@@ -46,6 +50,6 @@ class ProgressLine:
 
 def _width() -> int:
     try:
-        return os.get_terminal_size(sys.stderr.fileno()).columns
+        return os.get_terminal_size(sys.stderr.fileno()).columns or 80  # some say 0
     except OSError:
         return 80
