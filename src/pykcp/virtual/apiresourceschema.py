@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 import msgspec
-import orjson
 
 from pykcp.aio.slices import Slices, in_slices
 from pykcp.auth.authz.attributes import Attributes, Decision
@@ -24,7 +23,6 @@ from pykcp.registry.watch.selection import NOTHING
 from pykcp.server.call import Call, Handler
 from pykcp.server.handlers.get import send_written
 from pykcp.server.handlers.listing import send_list
-from pykcp.types import Object
 from pykcp.virtual.framework import (
     DENIED,
     FixedView,
@@ -33,6 +31,7 @@ from pykcp.virtual.framework import (
     restricted,
     split_clusters,
     split_head,
+    stored_form,
 )
 
 _KEEP = 256
@@ -228,11 +227,3 @@ def _bound_export(value: bytes) -> tuple[str, str] | None:
         return None
     export = reference.export if reference is not None else None
     return cluster, export.name if export is not None else ""
-
-
-def stored_form(obj: Object) -> bytes:
-    """What the store would hold of an object from another shard."""
-    rest = {k: v for k, v in obj.items() if k not in ("kind", "apiVersion", "metadata")}
-    metadata = obj["metadata"]
-    version = metadata.get("resourceVersion") or "0"
-    return orjson.dumps({"metadata": {"resourceVersion": version, **metadata}, **rest})

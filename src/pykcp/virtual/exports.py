@@ -7,8 +7,10 @@ export's resources it serves `consumers`: who binds the export, and how many obj
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import cache
+from collections.abc import AsyncIterator
+from functools import cache, partial
+
+import msgspec
 
 from pykcp.aio.slices import Slices
 from pykcp.apis.catalog import ResourceDefinition
@@ -22,12 +24,14 @@ from pykcp.registry.cluster_content import measure
 from pykcp.registry.indexes.apis import bindings_of
 from pykcp.registry.keys import kind_prefix, range_prefix, split_key
 from pykcp.registry.resource import Resource
+from pykcp.registry.stored import StoreReader
+from pykcp.registry.verbs.read import PAGE_BYTES, Listing
 from pykcp.server.call import Call, Handler
-from pykcp.server.handlers.listing import send_objects
+from pykcp.server.handlers.listing import send_list
 from pykcp.types import Object
 from pykcp.virtual.apiexport.view import ExportView
 from pykcp.virtual.apiexport.workspace import ApiExportWorkspace
-from pykcp.virtual.framework import OwnKind, Parts, VirtualView, Visit, split_head
+from pykcp.virtual.framework import OwnKind, Parts, VirtualView, Visit, split_head, stored_form
 from pykcp.wire.exchange import Stream
 
 GROUP, VERSION, PLURAL = "usage.pykcp.dev", "v1alpha1", "consumers"
@@ -109,60 +113,104 @@ class ConsumersView(VirtualView):
         return self._list if call.info.group == GROUP else None
 
     async def _list(self, call: Call) -> None:
-        matches, found = call.select().matcher(), []
-        slices = Slices(call.cluster)
-        for binding in self._bindings(call.cluster):
-            consumer = await self._consumer(binding, slices)
-            if matches is None or matches(call.resource.terms_of(consumer, call.cluster)):
-                found.append(consumer)
+        store = call.resource.services.store
+        consumers = self._consumers(store, call.cluster)
+        await send_list(call, _ConsumerPages(call, consumers, store.revision))
+
+    async def _consumers(self, store: StoreReader, cluster: str) -> AsyncIterator[Object]:
+        """The consumers of the export, in one cluster or in all."""
+        slices = Slices(cluster)
+        exported = []
+        for named in self._export.exported():
+            exported.append(named)
             if slices.is_over():
                 await slices.next()
-        store = call.resource.services.store
-        send_objects(call, found, {"resourceVersion": str(store.revision)})
-
-    def _bindings(self, cluster: str) -> Iterator[Object]:
-        """The bindings of the export, in one cluster or in all."""
-        store = self._parts.directory.builtin(*API_BINDINGS).services.store
-        entry = bindings_of(export_label_value(*self._export.key))
-        for key in store.lookup(entry):
-            parts = split_key(key)
-            if key.startswith(_BINDINGS) and cluster in (clusters.WILDCARD, parts.cluster):
-                binding = self._parts.lookup.get(API_BINDINGS, parts.cluster, parts.name)
-                if binding is not None:
-                    yield binding
-
-    async def _consumer(self, binding: Object, slices: Slices) -> Object:
-        metadata = binding["metadata"]
-        cluster = metadata["annotations"]["kcp.io/cluster"]
-        path = metadata["annotations"].get(PATH_ANNOTATION) or cluster
-        counts = [
-            await self._held(group, plural, resource, cluster, slices)
-            for (group, plural), resource in self._export.exported()
-        ]
-        return {
-            "kind": "Consumer",
-            "apiVersion": f"{GROUP}/{VERSION}",
-            "metadata": {
-                "name": cluster,
-                "annotations": {"kcp.io/cluster": cluster, PATH_ANNOTATION: path},
-                "creationTimestamp": metadata["creationTimestamp"],
-                "resourceVersion": metadata["resourceVersion"],
-            },
-            "spec": {"path": path, "binding": metadata["name"]},
-            "status": {
-                "phase": (binding.get("status") or {}).get("phase") or "",
-                "objects": sum(one["count"] for one in counts),
-                "bytes": sum(one["bytes"] for one in counts),
-                "resources": counts,
-            },
-        }
+        for key in store.lookup(bindings_of(export_label_value(*self._export.key))):
+            place = split_key(key).cluster
+            if key.startswith(_BINDINGS) and cluster in (clusters.WILDCARD, place):
+                entry = store.get(key)
+                if entry is not None:
+                    counts = [
+                        await self._held(store, group, plural, prefix, place, slices)
+                        for (group, plural), prefix in exported
+                    ]
+                    yield _consumer(_decode(entry.value), counts)
+            if slices.is_over():
+                await slices.next()
 
     async def _held(
-        self, group: str, plural: str, resource: Resource, cluster: str, slices: Slices
+        self,
+        store: StoreReader,
+        group: str,
+        plural: str,
+        prefix: str,
+        cluster: str,
+        slices: Slices,
     ) -> Object:
-        place = range_prefix(resource.prefix, cluster)
-        found = await measure(resource.services.store, place, slices)
+        found = await measure(store, range_prefix(prefix, cluster), slices)
         return {"group": group, "resource": plural, "count": found.objects, "bytes": found.size}
+
+
+class _ConsumerPages:
+    """A list of consumers, counted while it is sent."""
+
+    def __init__(self, call: Call, consumers: AsyncIterator[Object], revision: int) -> None:
+        self._matches = call.select().matcher()
+        self._terms_of = partial(call.resource.terms_of, cluster=call.cluster)
+        self._consumers, self._revision = consumers, revision
+        self.is_done = False
+
+    async def next(self) -> Listing:
+        values, size = [], 0
+        while size < PAGE_BYTES and not self.is_done:
+            consumer = await anext(self._consumers, None)
+            self.is_done = consumer is None
+            if consumer is None:
+                break
+            if self._matches is None or self._matches(self._terms_of(consumer)):
+                values.append(stored_form(consumer))
+                size += len(values[-1])
+        return Listing(values, self._revision, "", None)
+
+
+class _Metadata(msgspec.Struct, rename="camel"):
+    name: str
+    annotations: dict[str, str]
+    creation_timestamp: str
+    resource_version: str
+
+
+class _Status(msgspec.Struct):
+    phase: str = ""
+
+
+class _Binding(msgspec.Struct):
+    metadata: _Metadata
+    status: _Status = msgspec.field(default_factory=_Status)
+
+
+_decode = msgspec.json.Decoder(_Binding).decode
+
+
+def _consumer(binding: _Binding, counts: list[Object]) -> Object:
+    metadata = binding.metadata
+    cluster = metadata.annotations["kcp.io/cluster"]
+    path = metadata.annotations.get(PATH_ANNOTATION) or cluster
+    return {
+        "metadata": {
+            "name": cluster,
+            "annotations": {"kcp.io/cluster": cluster, PATH_ANNOTATION: path},
+            "creationTimestamp": metadata.creation_timestamp,
+            "resourceVersion": metadata.resource_version,
+        },
+        "spec": {"path": path, "binding": metadata.name},
+        "status": {
+            "phase": binding.status.phase,
+            "objects": sum(one["count"] for one in counts),
+            "bytes": sum(one["bytes"] for one in counts),
+            "resources": counts,
+        },
+    }
 
 
 @cache

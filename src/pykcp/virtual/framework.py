@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import NamedTuple, Protocol
 
+import orjson
+
 from pykcp.apis.catalog import ResourceDefinition
 from pykcp.apis.loader import shared_type
 from pykcp.auth.authz.attributes import Decision, Verdict
@@ -162,6 +164,14 @@ def restricted(
     return replace(
         definition, all_versions=versions, verbs=verbs, origin=origin, fingerprint=fingerprint
     )
+
+
+def stored_form(obj: Object) -> bytes:
+    """What the store would hold of an object that is not in it, for those who send stored ones."""
+    rest = {k: v for k, v in obj.items() if k not in ("kind", "apiVersion", "metadata")}
+    metadata = obj["metadata"]
+    version = metadata.get("resourceVersion") or "0"
+    return orjson.dumps({"metadata": {"resourceVersion": version, **metadata}, **rest})
 
 
 class OwnKind(NamedTuple):

@@ -13,6 +13,7 @@ from pykcp.auth.authz.attributes import Decision
 from pykcp.machinery.kcp.clusters import WILDCARD
 from pykcp.machinery.resources import API_EXPORTS
 from pykcp.machinery.status import BadRequest, NotFound
+from pykcp.registry.keys import resource_prefix
 from pykcp.registry.resource import Resource
 from pykcp.registry.verbs.admitting import Admission
 from pykcp.server.call import Call
@@ -101,11 +102,12 @@ class ExportView(VirtualView):
         """Cluster and name of the export."""
         return self._cluster, self._name
 
-    def exported(self) -> Iterator[tuple[tuple[str, str], Resource]]:
-        """The export's own resources, each in one of its versions."""
+    def exported(self) -> Iterator[tuple[tuple[str, str], str]]:
+        """The export's own resources, and below which prefix the store has their objects."""
         for name, offer in self.surface.offers.items() if self.surface is not None else ():
             if offer.identity and not offer.is_claimed:
-                yield name, next(iter(offer.resources.values()))
+                definition = offer.definition(self._cluster)
+                yield name, resource_prefix(*definition.storage, definition.identity)
 
     def offer(self, group: str, plural: str) -> Offer | None:
         return self.surface.offers.get((group, plural)) if self.surface is not None else None
