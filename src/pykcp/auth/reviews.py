@@ -132,8 +132,10 @@ async def token_review(
     namespace: str = "",
     *,
     admit: Admit = _admitted,
+    notes: dict[str, str] | None = None,
 ) -> Object:
-    """Whose token is this?"""
+    """Whose token is this? `notes` gets what the audit event says of it."""
+    notes = {} if notes is None else notes
     spec = review.get("spec") or {}
     if namespace:
         raise BadRequest(f"namespace is not allowed on this type: {namespace}")
@@ -145,7 +147,9 @@ async def token_review(
     try:
         found = await authentication.review_token(token, audiences, cluster)
     except CredentialRejected as error:
+        notes.update(error.annotations)
         return {**review, "status": {"user": {}, "error": str(error)}}
+    notes.update(found.annotations)
     if audiences and not set(audiences).intersection(found.audiences):
         raise InternalError("error validating audiences")
     status: Object = {"authenticated": True, "user": found.user.to_json()}

@@ -12,6 +12,7 @@ from pykcp.auth import reviews, token_request
 from pykcp.auth.authn.chain import Authentication
 from pykcp.auth.authz.attributes import Attributes, Decision
 from pykcp.auth.authz.chain import Authorizer
+from pykcp.auth.claims import credential_id
 from pykcp.auth.user import MASTERS
 from pykcp.machinery.patch.apply import FieldManager
 from pykcp.machinery.resources import SECRETS
@@ -34,6 +35,7 @@ from pykcp.types import Object
 
 Handler = Callable[[Call], Coroutine[Any, Any, None] | None]
 _AUTHENTICATION = "authentication.k8s.io/v1"
+_ISSUED = "authentication.kubernetes.io/issued-credential-id"
 _DEEP_HEADER = "x-kcp-internal-deep-subjectaccessreview"
 
 
@@ -133,7 +135,9 @@ class Answered:
         return await reviews.self_subject_review(review, call.user, now, admit=admit)
 
     async def _token_review(self, call: Call, review: Object, admit: reviews.Admit) -> Object:
-        return await reviews.token_review(self._authentication, call.cluster, review, admit=admit)
+        return await reviews.token_review(
+            self._authentication, call.cluster, review, admit=admit, notes=call.context.audit
+        )
 
     async def _issue_token(self, call: Call) -> None:
         info = call.info
@@ -149,6 +153,7 @@ class Answered:
         entry = find(call.resource, call.context, info.namespace, info.name)
         account = call.resource.object_of(entry.value)
         now = call.resource.services.sources.now.clock()
+        token_id = str(uuid.uuid4())
         token_request.complete(self._policy, request, account, now)
         await admission.validate(gate)
         answered, warnings = token_request.issue(
@@ -158,8 +163,9 @@ class Answered:
             call.cluster,
             secret=await self._bound_secret(call, request),
             now=now,
-            token_id=str(uuid.uuid4()),
+            token_id=token_id,
         )
+        call.context.audit[_ISSUED] = credential_id(token_id)
         for text in warnings:
             call.context.warn(text)
         _send(call, answered)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import pathlib
 import ssl
@@ -212,6 +213,51 @@ def test_a_path_that_leads_nowhere(audited: Audited) -> None:
     assert event["stage"] == "ResponseComplete"
     assert event["user"]["username"] == "shard-admin"
     assert event["responseStatus"]["code"] == 404
+
+
+def test_tokens_of_service_accounts(audited: Audited) -> None:
+    """Which token was issued, and what kind of token of old was used or refused."""
+    client = audited.start(f"--audit-log-path={audited.log}")
+    accounts, note = (
+        "/api/v1/namespaces/default/serviceaccounts",
+        "authentication.k8s.io/legacy-token",
+    )
+    assert client.post(accounts, {"metadata": {"name": "bot"}}).status == 201
+
+    def notes(audit_id: str) -> dict[str, str]:
+        found = audited.complete(audit_id)["annotations"]
+        return {key: value for key, value in found.items() if key.startswith("authentication")}
+
+    issued = client.post(f"{accounts}/bot/token", {}, headers=named("issue")).json
+    middle = issued["status"]["token"].split(".")[1]
+    claims = json.loads(base64.urlsafe_b64decode(middle + "=" * (-len(middle) % 4)))
+    credential = f"JTI={claims['jti']}"
+    assert notes("issue") == {"authentication.kubernetes.io/issued-credential-id": credential}
+    secret: dict[str, Any] = {
+        "metadata": {"name": "s", "annotations": {"kubernetes.io/service-account.name": "bot"}},
+        "type": "kubernetes.io/service-account-token",
+    }
+    assert client.post(SECRETS, secret).status == 201
+    data = eventually(lambda: client.get(f"{SECRETS}/s").json.get("data"))
+    bot = client.with_token(base64.b64decode(data["token"]).decode())
+    user = "system:serviceaccount:default:bot"
+    for audit_id in ("first", "again"):  # the second time the connection knows the user
+        bot.get(CONFIGMAPS, headers=named(audit_id))
+        assert notes(audit_id) == {note: user, f"{note}-manual-secret": "s"}
+    review = {"spec": {"token": base64.b64decode(data["token"]).decode()}}
+    path = "/apis/authentication.k8s.io/v1/tokenreviews"
+    assert client.post(path, review, headers=named("review")).status == 201
+    assert notes("review") == {note: user, f"{note}-manual-secret": "s"}
+    secret["metadata"]["name"] = "late"
+    secret["metadata"]["labels"] = {"kubernetes.io/legacy-token-invalid-since": "2026-01-01"}
+    assert client.post(SECRETS, secret).status == 201
+    data = eventually(lambda: client.get(f"{SECRETS}/late").json.get("data"))
+    review = {"spec": {"token": base64.b64decode(data["token"]).decode()}}
+    assert client.post(path, review, headers=named("invalid")).status == 201
+    late = client.with_token(review["spec"]["token"])
+    assert late.get(CONFIGMAPS, headers=named("late")).status == 401
+    for audit_id in ("invalid", "late"):
+        assert notes(audit_id) == {note: user, f"{note}-invalidated": "late/default"}
 
 
 def test_impersonation_names_both(audited: Audited) -> None:

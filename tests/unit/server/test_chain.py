@@ -129,7 +129,7 @@ class _SignIn:
 
         from pykcp.auth.user import User
 
-        return SimpleNamespace(user=User("alice"), warnings=("old token",))
+        return SimpleNamespace(user=User("alice"), warnings=("old token",), annotations=())
 
 
 async def test_callers_without_a_known_user_are_authenticated() -> None:

@@ -19,7 +19,12 @@ from typing import NamedTuple
 
 from pykcp.auth.authn.anonymous import Anonymous
 from pykcp.auth.authn.bearer import bearer_token, websocket_token
-from pykcp.auth.authn.interface import Authenticated, CredentialRejected, TokenAuthenticator
+from pykcp.auth.authn.interface import (
+    Annotations,
+    Authenticated,
+    CredentialRejected,
+    TokenAuthenticator,
+)
 from pykcp.auth.authn.request_header import Identity, RequestHeaders
 from pykcp.auth.authn.x509 import ClientCertificates
 from pykcp.auth.errors import aggregate
@@ -45,6 +50,7 @@ class _Memo(NamedTuple):
     until: float
     chain: Authentication
     user: User
+    annotations: Annotations = ()
 
 
 class _ProxiedUsers(NamedTuple):
@@ -71,6 +77,8 @@ class _Attempt:
     now: float
     audiences: Sequence[str]
     refusals: list[str] = field(default_factory=list)
+    annotations: Annotations = ()
+    """Of what was refused."""
 
 
 class Authentication:
@@ -108,6 +116,11 @@ class Authentication:
         ):
             return None
         return memo.user
+
+    def annotations(self, request: IncomingRequest) -> Annotations:
+        """What the audit event says of the credential by which `peek` knows the user."""
+        memo: _Memo | None = request.peer.memo.get(_MEMO)
+        return () if memo is None else memo.annotations
 
     def _peek_proxied(self, request: IncomingRequest) -> User | None:
         memo: _ProxiedUsers | None = request.peer.memo.get(_PROXIED)
@@ -159,7 +172,8 @@ class Authentication:
             found = await _first_success(group, token, attempt)
             if found is not None:
                 return found
-        raise CredentialRejected(aggregate(attempt.refusals or [_INVALID_TOKEN]))
+        text = aggregate(attempt.refusals or [_INVALID_TOKEN])
+        raise CredentialRejected(text, attempt.annotations)
 
     def is_proxied(self, request: IncomingRequest) -> bool:
         """Whether a trusted proxy sent it, whose user headers are accepted."""
@@ -228,7 +242,9 @@ class Authentication:
         if not attempt.refusals and self._anonymous is not None:
             user = self._anonymous.authenticate(request.path if path is None else path)
         if user is None:
-            cause = CredentialRejected(aggregate(attempt.refusals)) if attempt.refusals else None
+            cause = None
+            if attempt.refusals:
+                cause = CredentialRejected(aggregate(attempt.refusals), attempt.annotations)
             self._tell(cause, attempt.now)
             raise Unauthorized from cause
         return Authenticated(user)
@@ -249,7 +265,9 @@ class Authentication:
         if der is not None and proxy is not None and proxy.is_trusted(der, now):
             self._remember_proxied(request, proxy, found.user, now)
             return  # the next request may name another user
-        peer.memo[_MEMO] = _Memo(request.header("authorization"), found.expires, self, found.user)
+        peer.memo[_MEMO] = _Memo(
+            request.header("authorization"), found.expires, self, found.user, found.annotations
+        )
 
     def _remember_proxied(
         self, request: IncomingRequest, proxy: RequestHeaders, user: User, now: float
@@ -275,6 +293,7 @@ async def _first_success(
             )
         except CredentialRejected as error:
             errors.append(str(error))
+            attempt.annotations += error.annotations
             continue
         if found is not None:
             return replace(found, user=authenticated(found.user))

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from pykcp.auth.user import User
+
+Annotations: TypeAlias = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +25,16 @@ class Authenticated:
     """Whether the same credential proves the same in every logical cluster."""
     warnings: tuple[str, ...] = ()
     """Texts for `Warning` headers."""
+    annotations: Annotations = ()
+    """For the audit event."""
 
 
 class CredentialRejected(Exception):
     """A credential that was recognised and is not good; the text goes to the log only."""
+
+    def __init__(self, text: str, annotations: Annotations = ()) -> None:
+        super().__init__(text)
+        self.annotations = annotations
 
 
 class TokenAuthenticator(Protocol):

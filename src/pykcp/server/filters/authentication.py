@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pykcp.auth.authn.chain import Authentication
-from pykcp.auth.authn.interface import Authenticated
+from pykcp.auth.authn.interface import Authenticated, CredentialRejected
+from pykcp.machinery.status import Unauthorized
 from pykcp.server.call import UNIDENTIFIED, Call, Handler, Pending
 
 if TYPE_CHECKING:
@@ -37,13 +38,15 @@ class ConnectionUsers:
         self._authentication, self._flow = authentication, flow
 
     def around(self, inner: Handler) -> Handler:
-        peek = self._authentication.peek
+        peek, annotations = self._authentication.peek, self._authentication.annotations
         flow = self._flow
 
         def take_known_user(call: Call) -> Pending:
             user = peek(call.exchange.request)
             if user is not None:
                 call.user = user
+                if call.audit is not None and (notes := annotations(call.exchange.request)):
+                    call.context.audit.update(notes)
             elif flow is not None and self._must_wait(call, flow):
                 return wait(call, flow)
             return inner(call)
@@ -73,7 +76,14 @@ class RequireUser:
             return inner(call) if call.user is not UNIDENTIFIED else authenticate(call)
 
         async def authenticate(call: Call) -> None:
-            found = await self._sign_in.authenticate(call)
+            try:
+                found = await self._sign_in.authenticate(call)
+            except Unauthorized as error:
+                if isinstance(error.__cause__, CredentialRejected):
+                    call.context.audit.update(error.__cause__.annotations)
+                raise
+            if found.annotations:
+                call.context.audit.update(found.annotations)
             for text in found.warnings:
                 call.context.warn(text)
             call.user = found.user
