@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import pathlib
+import random
 import shutil
 import subprocess
 import time
@@ -62,6 +64,48 @@ def test_vespucci_with_a_certificate_of_a_foreign_authority(tmp_path: pathlib.Pa
         assert client.get(f"/clusters/root{SHARDS}").status == 200
         client.close()
         assert "no problems" in kcp.succeed("doctor")
+
+
+@pytest.mark.parametrize("workspace", ["root", "root:inner"])
+def test_roles_are_granted_behind_a_foreign_certificate(
+    tmp_path: pathlib.Path, workspace: str
+) -> None:
+    """The certificate is for a name, which the operator need not use to reach the proxy."""
+    objects = list(yaml.safe_load_all(variant("dekker")))
+    public = create_ca("public", time.time())
+    pair = issue_serving(public, ["localhost"], time.time())
+    (tmp_path / "public.crt").write_bytes(pair.certificate)
+    (tmp_path / "public.key").write_bytes(pair.key)
+    stored = {
+        "metadata": {"name": "public-ca"},
+        "stringData": {"tls.crt": public.certificate.decode()},
+    }
+    bundle = {"apiVersion": "v1", "kind": "Secret", **stored}
+    for kind in ("RootShard", "Shard", "FrontProxy"):
+        _spec(objects, kind)["caBundleSecretRef"] = {"name": "public-ca"}
+    external = {"hostname": "localhost", "port": random.randrange(18000, 20000)}
+    _spec(objects, "RootShard")["external"] = external
+    proxy, user = _spec(objects, "FrontProxy"), copy.deepcopy(objects[-1])
+    # Nor does it need a proxy for what is in root: this one drops the group of administrators.
+    proxy["auth"]["dropGroups"] = ["system:kcp:admin"] if workspace == "root" else []
+    proxy["extraArgs"] = [
+        f"--tls-cert-file={tmp_path / 'public.crt'}",
+        f"--tls-private-key-file={tmp_path / 'public.key'}",
+    ]
+    user["metadata"]["name"] = user["spec"]["secretRef"]["name"] = "user"
+    roles = {"clusterRoleBindings": {"clusterRoles": ["cluster-admin"]}}
+    user["spec"] |= {"username": "user", "groups": [], "targetWorkspace": "root"}
+    user["spec"]["authorization"] = roles
+    with installation(tmp_path, yaml.safe_dump_all([*objects, user, bundle])) as kcp:
+        assert kcp.client("user").get("/clusters/root/api/v1/secrets").status == 200
+        if workspace == "root":
+            return
+        kcp.make_workspace("inner", "alpha")
+        user["spec"]["targetWorkspace"] = workspace
+        (tmp_path / "manifests.yaml").write_text(yaml.safe_dump_all([*objects, user, bundle]))
+        kcp.succeed("up")
+        path = f"/clusters/{workspace}/api/v1/secrets"
+        eventually(lambda: kcp.client("user").get(path).status == 200, 60)
 
 
 def test_comer_has_a_door_for_administrators(tmp_path: pathlib.Path) -> None:

@@ -119,7 +119,7 @@ class Cleanup:
 
     async def _bind(self, obj: Object, place: BindingPlace) -> None:
         target = kubeconfig_target(self._world, obj)
-        client = connections.target_client(self._world, target)
+        client = connections.target_client(self._world, target, place.cluster)
         await self._with(client, lambda: rbac.bind(client, obj, place.cluster))
 
     async def _unbind(self, obj: Object, place: BindingPlace) -> None:
@@ -137,8 +137,8 @@ class Cleanup:
         """By way of the target as long as it exists, and of the whole installation then."""
         target = self._target_of(place)
         if target is not None and name_of(target.root) == name_of(root):
-            return connections.target_client(self._world, target)
-        return connections.installation_client(self._world, root)
+            return connections.target_client(self._world, target, place.cluster)
+        return connections.installation_client(self._world, root, place.cluster)
 
     def _target_of(self, place: BindingPlace) -> KubeconfigTarget | None:
         kind, _, name = place.target.partition("/")
