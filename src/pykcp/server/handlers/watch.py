@@ -276,7 +276,7 @@ class TableEncoder(JSONEncoder):
         return self.of_bookmark(_mark(revision, is_initial_end))
 
     def _line(self, kind: str, obj: Object, metadata: Object, include: str = "") -> bytes:
-        row = transforms.row(self._resource, obj, self._version, include or self._include)
+        (row,) = transforms.rows(self._resource, [obj], self._version, include or self._include)
         with_columns = self._takes_columns()
         return self._around(
             kind, orjson.dumps(metadata), orjson.dumps(row), with_columns=with_columns

@@ -29,7 +29,7 @@ def piece(resource: Resource, shape: ObjectShape, value: bytes) -> bytes:
     growth.take(len(value))
     obj = resource.object_of(value)
     made = (
-        transforms.row(resource, obj, shape.version, shape.include)
+        transforms.rows(resource, [obj], shape.version, shape.include)[0]
         if shape.transform == TABLE
         else transforms.partial(obj, shape.version)
     )
@@ -64,11 +64,20 @@ class Pieces:
         return is_same and self._is_native and not self.shape.transform
 
     def at_once(self, values: list[bytes]) -> list[bytes]:
-        """Items of a list. Raises Outgrown if others would have to wait for them."""
+        """Items of a list; rows of a table are one text. Raises Outgrown if others would have to wait."""
         if self.are_stored:
             return values
         with bounded():
+            if self.shape.transform == TABLE and values:
+                return [self._rows(values)]
             return [self._item(value) for value in values]
+
+    def _rows(self, values: list[bytes]) -> bytes:
+        resource, shape = self.resource, self.shape
+        growth.take(sum(map(len, values)))
+        objects = [resource.object_of(value) for value in values]
+        rows: bytes = orjson.dumps(transforms.rows(resource, objects, shape.version, shape.include))
+        return rows[1:-1]
 
     async def item(self, value: bytes) -> bytes:
         """One item of a list, for steps that leave time for others."""

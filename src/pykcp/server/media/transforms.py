@@ -101,17 +101,11 @@ def table(
     }
 
 
-def row(
-    resource: Resource,
-    obj: Object,
-    version: str,
-    include: str,
-    columns: tuple[Column, ...] | None = None,
-) -> Object:
-    """The row of one object, as of now."""
+def rows(resource: Resource, objects: list[Object], version: str, include: str) -> list[Object]:
+    """The rows of some objects, as of now."""
     moment = datetime.fromtimestamp(resource.services.sources.now.clock(), UTC)
-    columns = columns or resource.definition.columns(resource.version)
-    return _row(columns, obj, include, version, moment)
+    columns = resource.definition.columns(resource.version)
+    return [_row(columns, obj, include, version, moment) for obj in objects]
 
 
 def table_head(resource: Resource, version: str, *, with_columns: bool = True) -> bytes:
