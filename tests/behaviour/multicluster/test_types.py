@@ -185,8 +185,16 @@ def test_types_follow_the_cluster(shard: ServerProcess, workspace: TestClient) -
     eventually(lambda: behind.fields() == {"x"})
     crd = inside.get(CRD).json
     crd["spec"] = definition({"x": STRING, "y": STRING})["spec"]
+    column = {"name": "X", "type": "string", "jsonPath": ".spec.x", "priority": 1}
+    crd["spec"]["versions"][0]["additionalPrinterColumns"] = [column]
     assert inside.put(CRD, crd).status == 200
     eventually(lambda: behind.fields() == {"x", "y"})
+    eventually(
+        lambda: (
+            workspace.get(CRD).json["spec"]["versions"][0].get("additionalPrinterColumns")
+            == [column]
+        )
+    )
     assert workspace.post(THINGS, thing("one", x="1")).status == 201
     # The type goes: its import goes, and nothing of the workspace.
     assert inside.delete(CRD).status == 200

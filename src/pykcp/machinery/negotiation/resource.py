@@ -14,6 +14,7 @@ from pykcp.types import Object
 
 _APPROVED = "api-approved.kubernetes.io"
 _UNAPPROVED = "unapproved, imported from a cluster"
+_SCALE_PATHS = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
 _ANY: Object = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
 
@@ -81,6 +82,28 @@ def imported_schema(
     return structural_schema(models, name)
 
 
+def columns_of(crd: Object | None, version: str) -> list[Object]:
+    """The columns that a CRD defines for kubectl."""
+    found: list[Object] = _version_of(crd, version).get("additionalPrinterColumns") or []
+    return found
+
+
+def served_subresources(resource: ImportedResource, crd: Object | None) -> frozenset[str]:
+    """Those that a definition made of the resource can serve, too: without `scale` if the CRD has
+    the replicas elsewhere than `crd_of` writes.
+    """
+    if crd is None:
+        return resource.subresources
+    scale = (_version_of(crd, resource.version).get("subresources") or {}).get("scale") or {}
+    is_usual = all(scale.get(name) == path for name, path in _SCALE_PATHS.items())
+    return resource.subresources if is_usual else resource.subresources - {"scale"}
+
+
+def _version_of(crd: Object | None, version: str) -> Object:
+    versions = ((crd or {}).get("spec") or {}).get("versions") or ()
+    return next((one for one in versions if one["name"] == version), {})
+
+
 def _schema_of_crd(crd: Object, version: str) -> Object:
     """The schema of one version; anything if the CRD has none that is structural."""
     conditions = (crd.get("status") or {}).get("conditions") or ()
@@ -115,8 +138,7 @@ def crd_of(resource: ImportedResource, schema: Object) -> Object:
     if "status" in resource.subresources:
         subresources["status"] = {}
     if "scale" in resource.subresources:
-        paths = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
-        subresources["scale"] = paths
+        subresources["scale"] = dict(_SCALE_PATHS)
     if subresources:
         version["subresources"] = subresources
     metadata: Object = {"name": resource.name}

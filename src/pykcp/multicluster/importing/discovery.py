@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Container, Iterable, Mapping
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 import orjson
@@ -60,6 +60,15 @@ class _Named(msgspec.Struct):
 
 
 _decode_named = msgspec.json.Decoder(_Named).decode
+
+
+class TypeDefinition(NamedTuple):
+    """A type of a cluster."""
+
+    resource: ImportedResource
+    """With the subresources that a workspace can serve, too."""
+    schema: Object
+    columns: list[Object]
 
 
 class ClusterTypes:
@@ -127,13 +136,20 @@ class ClusterTypes:
 
     async def schema(self, resource: ImportedResource) -> Object:
         """The schema of a resource. Raises Unconvertible, StatusError."""
+        return (await self.definition(resource)).schema
+
+    async def definition(self, resource: ImportedResource) -> TypeDefinition:
+        """The same, with what else its CRD says. Raises Unconvertible, StatusError."""
         if self._crds is None:
             self._crds = await self._read_crds()
         crd = self._crds.get(_crd_name(resource))
         document = None if crd is not None else await self._document(_document_of(resource))
         text = await self._compute(IMPORTED, resource, crd, document, tenant=self._tenant)
-        schema: Object = orjson.loads(text)
-        return schema
+        found: Object = orjson.loads(text)
+        subresources = frozenset(found["subresources"])
+        return TypeDefinition(
+            resource._replace(subresources=subresources), found["schema"], found["columns"]
+        )
 
     async def _read_crds(self) -> dict[str, bytes]:
         found: dict[str, bytes] = {}

@@ -26,7 +26,7 @@ from pykcp.machinery.negotiation.resource import ImportedResource
 from pykcp.machinery.resources import CUSTOM_RESOURCE_DEFINITIONS
 from pykcp.machinery.status import StatusError
 from pykcp.multicluster.computing import Compute, compute_here
-from pykcp.multicluster.importing.discovery import ClusterTypes, is_wanted
+from pykcp.multicluster.importing.discovery import ClusterTypes, TypeDefinition, is_wanted
 from pykcp.multicluster.importing.objects import CORE, import_object
 from pykcp.multicluster.names import IMPORTS
 from pykcp.types import Object
@@ -200,15 +200,22 @@ class TypeImporter:
             if is_built_in(resource):
                 continue
             try:
-                schema = await types.schema(resource)
+                definition = await types.definition(resource)
             except Unconvertible as error:
                 self.failed[resource.name] = str(error)
                 continue
-            await self._write(resource, schema)
+            await self._write(definition)
 
-    async def _write(self, resource: ImportedResource, schema: Object) -> None:
+    async def _write(self, definition: TypeDefinition) -> None:
         target = self._target
-        wanted = import_object(resource, schema, target.name, target.uid, target.strategy)
+        wanted = import_object(
+            definition.resource,
+            definition.schema,
+            target.name,
+            target.uid,
+            target.strategy,
+            definition.columns,
+        )
         name = meta.name(wanted)
         live = await self._upstream.get(target.workspace, IMPORTS, name)
         if live is None:

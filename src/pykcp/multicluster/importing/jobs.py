@@ -12,7 +12,12 @@ from pykcp.machinery.cel.rules.schema_rules import SchemaRules
 from pykcp.machinery.negotiation.findings import problems
 from pykcp.machinery.negotiation.meet import meet
 from pykcp.machinery.negotiation.openapi import Unconvertible, models_of
-from pykcp.machinery.negotiation.resource import ImportedResource, imported_schema
+from pykcp.machinery.negotiation.resource import (
+    ImportedResource,
+    columns_of,
+    imported_schema,
+    served_subresources,
+)
 from pykcp.machinery.negotiation.settling import RULES
 from pykcp.machinery.schema.openapi_json import from_json
 from pykcp.machinery.schema.pruning import compile_pruner
@@ -23,6 +28,7 @@ from pykcp.types import Object
 
 _MOST_SCHEMA = 1 << 20
 _MOST_FINDINGS = 1000
+_MOST_COLUMNS = 50
 _KNOWN = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}}
 
 IMPORTED = f"{__name__}:imported"
@@ -37,15 +43,21 @@ def hashed(spec: bytes) -> str:
 
 
 def imported(resource: ImportedResource, crd: bytes | None, document: bytes | None) -> bytes:
-    """The schema of a resource of a cluster. Raises Unconvertible."""
+    """The definition of a resource of a cluster, as JSON: `schema`, `columns` and `subresources`.
+
+    Raises Unconvertible.
+    """
     try:
         models = {} if document is None else models_of(orjson.loads(document))
-        schema = imported_schema(resource, None if crd is None else orjson.loads(crd), models)
+        found = None if crd is None else orjson.loads(crd)
+        schema = imported_schema(resource, found, models)
+        columns = columns_of(found, resource.version)[:_MOST_COLUMNS]
+        subresources = sorted(served_subresources(resource, found))
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise Unconvertible(
             f"the schema of the cluster is malformed: {type(error).__name__}"
         ) from None
-    text = orjson.dumps(schema)
+    text = orjson.dumps({"schema": schema, "columns": columns, "subresources": subresources})
     if len(text) > _MOST_SCHEMA:
         raise Unconvertible(f"the schema is longer than {_MOST_SCHEMA} bytes")
     return text

@@ -130,7 +130,19 @@ def _of_published(
             at = Findings("", outcome.findings[one.name])
             at.conflict(why)
     _widen(outcome, imports)
+    outcome.spec = _with_columns(outcome, imports)
     return outcome
+
+
+def _with_columns(outcome: NegotiationOutcome, imports: Sequence[ImportedType]) -> Object:
+    """The columns are those of the first cluster that can serve the type: they show, and say nothing
+    of what is valid.
+    """
+    assert outcome.spec is not None
+    for one in imports:
+        if one.name not in outcome.incompatible and one.spec.get("columnDefinitions"):
+            return {**outcome.spec, "columnDefinitions": one.spec["columnDefinitions"]}
+    return outcome.spec
 
 
 def _widen(outcome: NegotiationOutcome, imports: Sequence[ImportedType]) -> None:
@@ -162,7 +174,7 @@ def _narrow(outcome: NegotiationOutcome, one: ImportedType) -> bool:
     met = meet(outcome.spec["openAPIV3Schema"], one.schema)
     outcome.findings[one.name] = found = [*at.found, *met.findings]
     schema = met.schema
-    if met.is_possible:
+    if met.is_possible and schema != outcome.spec["openAPIV3Schema"]:  # which is settled
         schema = settled(schema, Findings(ROOT, found))
     if problems(found, may_narrow=True):
         outcome.incompatible.add(one.name)

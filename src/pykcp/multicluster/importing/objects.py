@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 
 import orjson
@@ -25,7 +25,12 @@ SUBMITTED, PUBLISHED, ENFORCED = "Submitted", "Published", "Enforced"
 CORE = "core"
 
 
-def resource_spec(resource: ImportedResource, schema: Object) -> Object:
+_COLUMN = ("description", "format", "jsonPath", "name", "priority", "type")
+
+
+def resource_spec(
+    resource: ImportedResource, schema: Object, columns: Sequence[Object] = ()
+) -> Object:
     """What an import and a negotiated resource have in common."""
     spec: Object = {
         "groupVersion": {"group": resource.group, "version": resource.version},
@@ -40,6 +45,10 @@ def resource_spec(resource: ImportedResource, schema: Object) -> Object:
         spec["shortNames"] = list(resource.short_names)
     if resource.categories:
         spec["categories"] = list(resource.categories)
+    if columns:
+        spec["columnDefinitions"] = [
+            {name: column[name] for name in _COLUMN if column.get(name)} for column in columns
+        ]
     subresources = sorted(resource.subresources & {"status", "scale"})
     if subresources:
         spec["subResources"] = [{"name": name} for name in subresources]
@@ -66,7 +75,12 @@ def resource_of(spec: Mapping[str, object]) -> ImportedResource:
 
 
 def import_object(
-    resource: ImportedResource, schema: Object, location: str, owner_uid: str, strategy: str
+    resource: ImportedResource,
+    schema: Object,
+    location: str,
+    owner_uid: str,
+    strategy: str,
+    columns: Sequence[Object] = (),
 ) -> Object:
     """A type of the Cluster `location`."""
     return {
@@ -86,7 +100,7 @@ def import_object(
             ],
         },
         "spec": {
-            **resource_spec(resource, schema),
+            **resource_spec(resource, schema, columns),
             "location": location,
             "schemaUpdateStrategy": strategy or UPDATE_UNPUBLISHED,
         },

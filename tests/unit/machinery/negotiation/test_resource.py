@@ -9,10 +9,12 @@ import pytest
 
 from pykcp.machinery.negotiation.resource import (
     ImportedResource,
+    columns_of,
     crd_of,
     imported_schema,
     is_protected,
     meet_crds,
+    served_subresources,
 )
 from pykcp.types import Object
 
@@ -68,6 +70,32 @@ def test_protected_groups(group: str, expected: bool) -> None:
 )  # fmt: skip
 def test_schemas_of_crds(crd: Object, expected: Object) -> None:
     assert imported_schema(DEPLOYMENTS, crd, {}) == expected
+
+
+SCALE = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
+
+
+@pytest.mark.parametrize(
+    ("scale", "expected"),
+    [
+        (SCALE, {"status", "scale"}),
+        ({**SCALE, "labelSelectorPath": ".status.selector"}, {"status", "scale"}),
+        ({**SCALE, "specReplicasPath": ".spec.size"}, {"status"}),
+        ({**SCALE, "statusReplicasPath": ".status.size"}, {"status"}),
+    ],
+)  # fmt: skip
+def test_scale_is_served_where_replicas_are_as_usual(scale: Object, expected: set[str]) -> None:
+    column = {"name": "Size", "type": "integer", "jsonPath": ".spec.size"}
+    version = {
+        "name": "v1",
+        "subresources": {"status": {}, "scale": scale},
+        "additionalPrinterColumns": [column],
+    }
+    crd = {"spec": {"versions": [{"name": "v2"}, version]}}
+    assert served_subresources(DEPLOYMENTS, crd) == expected
+    assert served_subresources(DEPLOYMENTS, None) == {"status", "scale"}
+    assert columns_of(crd, "v1") == [column]
+    assert columns_of(crd, "v2") == columns_of(None, "v1") == []
 
 
 def test_what_two_have_in_common() -> None:
