@@ -57,6 +57,9 @@ NAMES = (
     "clones with bodies of 2 MB",
     "kubeconfigs of 60 KB",
     "cluster that floods watches",
+    "770 defaults in each of 10,840 empty elements",
+    "reads of 2 MB of an earlier schema",
+    "96 table watches of a dense object",
 )
 
 BY_NAME = {attack.name: attack for attack in ATTACKS}
