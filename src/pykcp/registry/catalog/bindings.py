@@ -16,8 +16,8 @@ from pykcp.aio.owner import spawn_detached
 from pykcp.aio.turns import heavy_turn
 from pykcp.caching import BoundedCache
 from pykcp.machinery.resources import API_BINDINGS
-from pykcp.registry.keys import kind_prefix
-from pykcp.storage.interface import Entry, Event, Store
+from pykcp.registry.keys import kind_prefix, split_key
+from pykcp.storage.interface import Event, Store
 from pykcp.types import Object
 
 BINDINGS = kind_prefix(API_BINDINGS)
@@ -56,11 +56,6 @@ BoundKey = tuple[str, str]
 """Group and plural."""
 BoundSet = Mapping[BoundKey, BoundResource]
 NOTHING: BoundSet = {}
-
-
-class _LargeBinding(NamedTuple):
-    revision: int
-    brings: dict[BoundKey, BoundResource]
 
 
 class _Schema(msgspec.Struct, rename="camel"):
@@ -116,10 +111,10 @@ class BoundSets:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._sets: BoundedCache[str, BoundSet] = BoundedCache("bindings", _KEEP_CLUSTERS)
-        self._large: BoundedCache[str, _LargeBinding] = BoundedCache(
-            "large-bindings", _KEEP_LARGE, cost=lambda binding: 1 + len(binding.brings)
+        self._large: BoundedCache[str, dict[BoundKey, BoundResource]] = BoundedCache(
+            "large-bindings", _KEEP_LARGE, cost=lambda brings: 1 + len(brings)
         )
-        """By key."""
+        """By key, as of the last change that was told."""
         self._written: dict[str, None] = {}
         """Large ones that are going to be decoded."""
         self._decoding: asyncio.Task[None] | None = None
@@ -144,8 +139,7 @@ class BoundSets:
         found: dict[BoundKey, BoundResource] = {}
         wide: list[dict[BoundKey, BoundResource]] = []
         for key in self._store.keys(f"{BINDINGS}{cluster}/"):
-            entry = self._store.get(key)
-            brings = self._of_entry(entry) if entry is not None else {}
+            brings = self._of_binding(key)
             if len(brings) > _WIDE:
                 wide.append(brings)
             else:
@@ -154,24 +148,23 @@ class BoundSets:
             return ChainMap(found, *wide)
         return found or NOTHING
 
-    def _of_entry(self, entry: Entry) -> dict[BoundKey, BoundResource]:
-        if len(entry.value) <= LARGE:
-            return dict(decode_binding(entry.value))
-        known = self._large.get(entry.key)
-        if known is None or known.revision != entry.revision:
-            brings = dict(decode_binding(entry.value))
-            known = self._large.put(entry.key, _LargeBinding(entry.revision, brings))
-        return known.brings
+    def _of_binding(self, key: str) -> dict[BoundKey, BoundResource]:
+        known = self._large.get(key)  # a large one is not even read again
+        if known is not None:
+            return known
+        entry = self._store.get(key)
+        brings = dict(decode_binding(entry.value)) if entry is not None else {}
+        if entry is not None and len(entry.value) > LARGE:
+            self._large.put(key, brings)
+        return brings
 
     async def _decode_written(self) -> None:
         try:
             while self._written:
                 key = next(iter(self._written))
                 del self._written[key]
-                entry = self._store.get(key)
-                if entry is not None:
-                    async with heavy_turn(key):
-                        self._of_entry(entry)
+                async with heavy_turn(split_key(key).cluster):
+                    self._of_binding(key)
         finally:
             self._decoding = None
 
