@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pathlib
 import pwd
+import random
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing
 from typing import Any
@@ -19,7 +20,8 @@ from .systemd import USER, UnitRunner, shared_python, unit_runner
 
 ALPHA = "kcp-kcp-dekker-alpha-shard-kcp"
 INSTANCES = (f"{ALPHA}@0.service", "kcp-kcp-dekker-root-kcp@0.service",
-             "kcp-kcp-dekker-frontproxy-front-proxy@0.service")  # fmt: skip
+             "kcp-kcp-dekker-frontproxy-front-proxy@0.service",
+             "kcp-kcp-dekker-views-virtual-workspace@0.service")  # fmt: skip
 CONFIGURE = "kcp-kcp-dekker-configure.service"
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="acts as another user")
 
@@ -44,7 +46,19 @@ def _objects() -> dict[str, Any]:
         "groups": [],
         "authorization": {"clusterRoleBindings": {"clusterRoles": ["cluster-admin"]}},
     }
-    return {**objects, "auditor": auditor}
+    views = {
+        **objects["Shard"],
+        "kind": "VirtualWorkspace",
+        "metadata": {**objects["Shard"]["metadata"]},
+    }
+    views["metadata"]["name"] = "views"
+    external = {"hostname": "127.0.0.1", "port": random.randrange(18000, 20000)}
+    views["spec"] = {
+        "target": {"rootShardRef": {"name": "root"}},
+        "external": external,
+        "replicas": 1,
+    }
+    return {**objects, "auditor": auditor, "views": views}
 
 
 def _write(systemd: UnitRunner, objects: dict[str, Any]) -> pathlib.Path:
@@ -123,11 +137,19 @@ def _loses_a_shard(systemd: UnitRunner, objects: dict[str, Any]) -> None:
     systemd.stop(INSTANCES[0])
     assert not (systemd.units / f"{ALPHA}@.service").exists()
     assert ALPHA not in (systemd.units / "kcp-kcp-dekker.target").read_text()
+    _is_not_started_twice(systemd)
     kept = systemd.root / "kcp-dekker/alpha-shard-kcp"
     assert [one.name for one in kept.iterdir()] == ["data"]
     with _client(systemd) as client:
         path = f"/clusters/root{SHARDS}"
         eventually(lambda: [_name(one) for one in client.get(path).json["items"]] == ["root"], 30)
+
+
+def _is_not_started_twice(systemd: UnitRunner) -> None:
+    for command in ("up", "down"):
+        done = systemd.kcp(command, f"--root-directory={systemd.root}")
+        assert done.returncode == 1, done.stdout
+        assert "systemd runs " in done.stderr
 
 
 def _name(obj: Any) -> Any:

@@ -39,12 +39,16 @@ RESTART = HostCommand(
 def _down(given: Given) -> int:
     from pykcp.programs.kit.errors import SettingsError
     from pykcp.programs.operator.host.control import NotRunning, ask
+    from pykcp.programs.operator.host.layout import HostFiles
 
     try:
         (answer,) = ask(given.root, "down")
     except NotRunning as error:
         if not given.root.is_dir():
             raise SettingsError(f"there is no installation in {given.root}") from error
+        choices = HostFiles(given.root).choices()
+        if choices is not None and choices.systemd:
+            raise SettingsError("systemd runs the programs: stop them with systemctl") from error
         return asyncio.run(_stop_leftovers(given.root))
     return _await_end(int(answer["pid"]), given.flags["timeout"])
 

@@ -69,6 +69,7 @@ def _up(settings: UpSettings, warnings: Iterable[str]) -> int:
 
         return up_with_systemd(settings)
     files = HostFiles(settings.generic.make_root())
+    _check_units(files)
     choices = choose(settings, files)
     installation = Installation(files, choices)
     installation.check()
@@ -79,6 +80,20 @@ def _up(settings: UpSettings, warnings: Iterable[str]) -> int:
     if settings.up.detach:
         return _detach(files, settings)
     return _run(installation, settings, warnings)
+
+
+def _check_units(files: HostFiles) -> None:
+    """Programs of systemd and those of a supervisor would be in each other's way."""
+    from pykcp.programs.kit.errors import SettingsError
+    from pykcp.programs.operator.host.systemd import live_status
+
+    status = live_status(files) or {"workloads": []}
+    running = [one["name"] for one in status["workloads"] if one["ready"]]
+    if running:
+        raise SettingsError(
+            f"systemd runs {', '.join(running)}: call kcp up with --systemd, as before, or disable "
+            "the units first"
+        )
 
 
 def choose(settings: UpSettings, files: HostFiles) -> HostChoices:
