@@ -19,6 +19,7 @@ from pykcp.testing.multicluster.workspaces import (
     CLUSTERS,
     IMPORTS,
     NEGOTIATED,
+    bind_workload,
     cluster_object,
     condition_of,
 )
@@ -251,6 +252,21 @@ def test_other_workspaces_bind_the_types(shard: ServerProcess, workspace: TestCl
     made(consumer, BINDINGS, binding("compute", "compute", name_of(workspace)))
     eventually(lambda: consumer.get(THINGS).status == 200)
     assert consumer.post(THINGS, thing("one", x="1")).status == 201
+    # A cluster of its own is not compared with what the binding brings.
+    bind_workload(consumer)
+    made(consumer, CLUSTERS, cluster_object("own", mode="None"))
+    made(consumer, IMPORTS, imported_by_hand("own", {"type": "object"}))
+    path = (consumer, IMPORTS, "things.own.v1.example.com", "Compatible")
+    eventually(lambda: condition_of(*path).get("reason") == "NotCompared")
+    assert condition_of(*path)["status"] == "Unknown"
+    assert condition_of(*path)["message"] == "not compared: APIBinding compute brings the type"
+
+    def listed() -> list[Object]:
+        status = consumer.get(f"{CLUSTERS}/own").json.get("status") or {}
+        found = status.get("syncedResources") or ()
+        return [one for one in found if one["resource"] == "things"]
+
+    eventually(lambda: [one["state"] for one in listed()] == ["Accepted"])
     # The type is widened: consumers follow.
     crd = inside.get(CRD).json
     crd["spec"] = definition({"x": STRING, "y": STRING})["spec"]

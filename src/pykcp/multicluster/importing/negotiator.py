@@ -18,6 +18,7 @@ from pykcp.clients.interface import Change, Client, Feed, Lister
 from pykcp.controllers.runtime.controller import Controller
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.machinery import meta
+from pykcp.machinery.conditions import conditions_of
 from pykcp.machinery.kcp.condition_marks import mark_false, mark_true
 from pykcp.machinery.kcp.conditions import INFO
 from pykcp.machinery.negotiation.findings import SchemaFinding
@@ -36,6 +37,7 @@ from pykcp.machinery.status import (
     NotFound,
     RequestEntityTooLarge,
 )
+from pykcp.multicluster.clusters import report
 from pykcp.multicluster.computing import Compute, compute_here
 from pykcp.multicluster.importing import jobs, publishing
 from pykcp.multicluster.importing.jobs import NegotiationQuestion
@@ -55,6 +57,7 @@ from pykcp.multicluster.names import IMPORTS, NEGOTIATED, negotiated_name
 from pykcp.types import Object
 
 NAME = "kcp-api-negotiation"
+NOT_COMPARED = "NotCompared"
 _MOST_FINDINGS = 50
 _MOST_PROBLEM = 1000
 _LOOK_AGAIN = 30.0
@@ -365,7 +368,11 @@ class Negotiator:
         after = {**one, "status": dict(one.get("status") or {})}
         now = meta.now_rfc3339(self._clock())
         findings = outcome.findings.get(meta.name(one), [])
-        if meta.name(one) in outcome.incompatible:
+        if served.binding:
+            text = f"not compared: APIBinding {served.binding} brings the type"
+            mark = report.unknown(COMPATIBLE, NOT_COMPARED, text)
+            after["status"]["conditions"] = report.with_marks(conditions_of(after), [mark], now)
+        elif meta.name(one) in outcome.incompatible:
             mark_false(after, COMPATIBLE, "IncompatibleSchema", summary(findings), now)
         else:
             mark_true(after, COMPATIBLE, now)

@@ -82,7 +82,8 @@ def state_of(value: bytes) -> ImportSummary:
         version.group,
         version.version,
         spec.plural,
-        None if compatible is None else compatible.status == "True",
+        # Unknown: a binding brings the type, and what the cluster does not take it will say itself.
+        None if compatible is None else compatible.status != "False",
         available is not None and available.status == "True",
         "" if compatible is None else compatible.message,
         found.metadata.generation,
