@@ -23,7 +23,7 @@ from pykcp.registry.codec import strip_cluster
 from pykcp.registry.local import LocalClient
 from pykcp.registry.resource import LARGE
 from pykcp.registry.verbs.admitting import AdmissionRequest, ShownKind
-from pykcp.registry.verbs.create import match_namespace, wipe_system_fields
+from pykcp.registry.verbs.create import dedup_owners, match_namespace, wipe_system_fields
 from pykcp.registry.verbs.read import find
 from pykcp.server.call import Call
 from pykcp.server.handlers.get import transformed
@@ -90,6 +90,7 @@ class Answered:
         metadata = review.setdefault("metadata", {})
         wipe_system_fields(metadata)
         match_namespace(call.resource, call.info.namespace, metadata)
+        dedup_owners(call.context, metadata)
         if len(call.exchange.request.body) <= LARGE:  # a large one would take long on the loop
             now = call.resource.services.sources.now()
             call.resource.rules.manage_update(None, review, call.context.manager, "", now)
@@ -182,15 +183,16 @@ class Answered:
             raise_or_warn(call.context.field_validation, problems, call.context.warn)
         strip_cluster(request)
         request = {"kind": "TokenRequest", "apiVersion": _AUTHENTICATION, **request}
-        namespace = (request.get("metadata") or {}).get("namespace")
+        metadata = request["metadata"] = request.get("metadata") or {}
+        namespace = metadata.get("namespace")
         if namespace and namespace != call.info.namespace:
             raise BadRequest(
                 "the namespace of the provided object does not match the namespace sent on the request"
             )
         token_request.set_defaults(request)
+        dedup_owners(call.context, metadata)
         if len(body) <= LARGE:
             now = call.resource.services.sources.now()
-            metadata = request.setdefault("metadata", {})
             metadata.pop("managedFields", None)
             manager = FieldManager(schema, _AUTHENTICATION, "TokenRequest", subresource="token")
             if entries := manager.on_update(None, request, call.context.manager, now):

@@ -150,6 +150,17 @@ def test_reviews_forget_what_only_the_server_may_say(cluster: TestClient, plural
     assert metadata.get("creationTimestamp") != "2020-01-01T00:00:00Z"
 
 
+@pytest.mark.parametrize("path", [_path("tokenreviews"), TOKENS])
+def test_repeated_owners_are_kept_once(bot: TestClient, path: str) -> None:
+    owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "1-2"}
+    body: dict[str, Any] = {"metadata": {"ownerReferences": [owner, owner]}, "spec": {"token": "x"}}
+    if path == TOKENS:
+        del body["spec"]
+    answer = bot.post(path, body)
+    assert answer.json["metadata"]["ownerReferences"] == [owner]
+    assert "observed: 1-2" in (answer.header("warning") or "")
+
+
 def test_tokens_in_namespaces_that_go_or_are_not_there(cluster: TestClient) -> None:
     missing = cluster.post("/api/v1/namespaces/nowhere/serviceaccounts/bot/token", {})
     assert (missing.status, missing.json["message"]) == (404, 'namespaces "nowhere" not found')

@@ -48,9 +48,12 @@ class Number(str):
 
 
 def document(value: JSON, raw: bytes | None) -> Any:
-    """The body as written, from its text if available, otherwise reconstructed."""
+    """The body as written, from its text if available, otherwise reconstructed.
+
+    Upstream makes JSON of YAML and of patched objects, by way of maps, whose keys it sorts.
+    """
     if raw is None:
-        raw = orjson.dumps(value)
+        raw = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     return json.loads(
         raw.decode("utf-8", "replace"),
         object_pairs_hook=Pairs,
