@@ -63,6 +63,7 @@ def _are_renewed(control: HostInstallation, far: HostInstallation) -> None:
     }
     paths = {name: far.root / "kcp-dekker" / path for name, path in served.items()}
     assert all(name in checked for name in paths)
+    assert "certificate  views-server: ok" in far.command("doctor").stdout
     before, pids = {name: path.read_bytes() for name, path in paths.items()}, far.pids()
     control.succeed("cert", "renew", *paths)
 

@@ -7,7 +7,7 @@ import shutil
 import socket
 import ssl
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, NamedTuple
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from pykcp.clients.kubeconfig import KubeconfigServer
     from pykcp.programs.operator.host.installation import ConfiguredHost
-    from pykcp.programs.operator.records import ConfigRecord
+    from pykcp.programs.operator.host.layout import HostFiles
     from pykcp.types import Object
 
 _LEAST_BYTES = 256 << 20
@@ -64,7 +64,7 @@ def findings(root: pathlib.Path) -> Iterator[DoctorFinding]:
     yield DoctorFinding(
         "manifests", choices.manifests or "imported", "; ".join(configured.problems)
     )
-    yield from _chains(files.records())
+    yield from _chains(files)
     yield from _names(configured)
     yield from _ports(root, configured)
     yield from _identities(root)
@@ -77,10 +77,10 @@ def _disk(root: pathlib.Path) -> DoctorFinding:
     return DoctorFinding("disk", f"{root}, {free >> 30} GiB free", text)
 
 
-def _chains(records: Iterable[ConfigRecord]) -> Iterator[DoctorFinding]:
-    from pykcp.programs.operator.host.certificates import certificate_reports
+def _chains(files: HostFiles) -> Iterator[DoctorFinding]:
+    from pykcp.programs.operator.host.certificates import host_certificates
 
-    for one in certificate_reports(records, datetime.now(UTC)):
+    for one in host_certificates(files, datetime.now(UTC)):
         yield DoctorFinding("certificate", one.name, one.problem)
 
 
