@@ -108,6 +108,26 @@ def test_a_cluster_with_an_incompatible_type_can_be_deleted(
     assert "finalizers" not in left["metadata"]
 
 
+def test_a_cluster_releases_objects_of_types_that_it_does_not_list(
+    shard: ServerProcess, workspace: TestClient
+) -> None:
+    """As an earlier version left them, for instance."""
+    retired = Retired(shard, workspace)
+    left = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "left", "finalizers": ["workloads.kcp.dev/syncer-a"]},
+    }
+    maps = "/api/v1/namespaces/default/configmaps"
+    assert workspace.post(maps, left).status == 201
+    listed = workspace.get(f"{CLUSTERS}/a").json["status"]["syncedResources"]
+    assert [one["resource"] for one in listed] == ["things"]
+    assert workspace.delete(f"{CLUSTERS}/a").status == 200
+    eventually(lambda: workspace.get(f"{CLUSTERS}/a").status == 404, 30)
+    assert "finalizers" not in workspace.get(f"{maps}/left").json["metadata"]
+    assert retired.copies() == []
+
+
 def test_a_type_that_is_not_wanted_is_listed_until_it_is_gone(
     shard: ServerProcess, workspace: TestClient
 ) -> None:

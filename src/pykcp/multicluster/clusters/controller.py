@@ -131,6 +131,9 @@ class ClusterLifecycle:
             self._kubeconfigs.forget(key)
             self._reporting.forget(cluster)
             return None
+        session = self._sessions.get(key)
+        if session is not None and session.syncer is not None:
+            session.syncer.retire(step.types)
         if verdict is not None and not verdict.is_ready:
             message = (
                 f"{step.remaining} objects may have copies in the cluster, which cannot be "

@@ -40,6 +40,8 @@ class DeletionStep(NamedTuple):
     """Objects of which copies may exist in the cluster."""
     seconds: float = _AGAIN_SECONDS
     """Until the next step."""
+    types: frozenset[str] = frozenset()
+    """Of the remaining objects; the list of the Cluster may lack some of them."""
 
 
 class ClusterRemoval:
@@ -64,7 +66,11 @@ class ClusterRemoval:
             raise
         if remaining:
             if left > 0:
-                return DeletionStep(False, len(remaining), min(left, _AGAIN_SECONDS))
+                types = frozenset(
+                    ".".join(filter(None, (one.kind.resource, one.kind.version, one.kind.group)))
+                    for one in remaining
+                )
+                return DeletionStep(False, len(remaining), min(left, _AGAIN_SECONDS), types)
             await self._abandon(key, remaining)
         await self._release(key)
         return DeletionStep(True)

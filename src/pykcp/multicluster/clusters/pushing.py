@@ -43,6 +43,10 @@ class PushSyncer:
         if self._syncer is not None:
             self._syncer.set_resources(self._resources)
 
+    def retire(self, types: Iterable[str]) -> None:
+        if self._syncer is not None:
+            self._syncer.retire(types)
+
     async def run(self) -> None:
         key = self._registered.key
         cluster = await self._upstream.client.get(key.cluster, CLUSTERS, key.name)

@@ -40,6 +40,9 @@ class ClusterSyncer(Protocol):
     def set_resources(self, resources: Iterable[str]) -> None:
         """Synchronize these types from now on."""
 
+    def retire(self, types: Iterable[str]) -> None:
+        """Look after what may be left of these types."""
+
 
 class ClusterSession:
     """`start` it; `stop` it in the end."""

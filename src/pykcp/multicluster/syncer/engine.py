@@ -11,6 +11,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import NamedTuple
 
 from pykcp.aio.owner import TaskOwner
@@ -43,6 +44,7 @@ from pykcp.multicluster.syncer.work import SyncContext, SyncKey, TypeSync
 
 _log = logging.getLogger(__name__)
 
+_RETIRED_SECONDS = 5.0
 _FAILED_DISCOVERY = 2.0
 """Seconds until types are looked for again in a cluster that could not be asked."""
 
@@ -104,6 +106,8 @@ class Syncer:
         """The types, or what is known of them, have to be looked at again."""
         self._shrunk = asyncio.Event()
         """Namespaces may have become empty."""
+        self._unswept = asyncio.Event()
+        """Something may have been left behind that was not searched for yet."""
         self._discovered = asyncio.Event()
         """All types were looked for once."""
         self._is_doubtful = False
@@ -123,6 +127,13 @@ class Syncer:
         if wanted != self._wanted:
             before, self._wanted = self._wanted, wanted
             self._retire(before)
+            self._changed.set()
+
+    def retire(self, types: Iterable[str]) -> None:
+        """Look after what may be left of these types, if they are not synchronized."""
+        before = self._retired
+        self._retire(_parsed(types))
+        if self._retired.keys() != before.keys():
             self._changed.set()
 
     def _retire(self, types: Iterable[WantedType]) -> None:
@@ -272,6 +283,8 @@ class Syncer:
             self._context, self._upstream, self._downstream, name, self._owner, self._all_ready
         )
         self._followed[name].start()
+        if name in self._retired:
+            self._unswept.set()
         return 0.0
 
     async def _is_left(self, name: TypeName, served: ServedType) -> bool:
@@ -387,14 +400,26 @@ class Syncer:
         while True:
             await namespaces_known.wait()
             await self._discovered.wait()
+            self._unswept.clear()
             for name in map(_name, self._wanted):
                 if name in self._followed:
                     await self._followed[name].wait_until_known()
+            await self._wait_for_retired()
             known = [name for name, one in self._followed.items() if one.is_known]
             await self._sweeper.sweep(known)
             await self._forget_retired()
             self._shrunk.set()
-            await asyncio.sleep(self._settings.sweep_interval)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._settings.sweep_interval):
+                    await self._unswept.wait()
+
+    async def _wait_for_retired(self) -> None:
+        """Not for long: the workspace may have such a type no longer."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_RETIRED_SECONDS):
+                for name in list(self._retired):
+                    if name in self._followed:
+                        await self._followed[name].wait_until_known()
 
     async def _remove_namespaces(self) -> None:
         """Those that are kept for a while, or for lack of proof, are looked at less and less."""
