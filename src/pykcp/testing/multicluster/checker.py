@@ -164,20 +164,41 @@ def _sum_problems(what: str, root: Object, leaves: Iterable[Object]) -> Iterator
 
 
 def delete_problems(requests: Iterable[SeenRequest], *, proven: Iterable[str] = ()) -> list[str]:
-    """I7: deletes that a proxy saw without a precondition on the UID, or of objects for which
-    there is no proof. `proven`: names of objects that may be deleted.
+    """I7: deletes that a proxy saw without a precondition on the UID, of objects for which there is
+    no proof, or of namespaces with something in them. `proven`: names of objects that may be deleted.
     """
-    allowed, found = set(proven), []
+    allowed, found = set(proven), list[str]()
+    content: dict[str, set[str]] = {}
+    """By namespace: what was written there and not deleted."""
     for request in requests:
-        if request.method != "DELETE" or request.status >= 400:
+        if not request.is_write or not 200 <= request.status < 300:
             continue
-        name = request.path.rpartition("/")[2]
+        place, thing = _place_of(request.path)
+        if request.method != "DELETE":
+            if place and thing:
+                content.setdefault(place, set()).add(thing)
+            continue
         options = json.loads(request.body) if request.body else {}
         if not (options.get("preconditions") or {}).get("uid"):
             found.append(f"I7: {request.path} was deleted without a UID")
-        if name not in allowed:
+        if place and not thing:
+            left = sorted(content.pop(place, ()))
+            if left:
+                found.append(f"I7: {request.path} was deleted with {', '.join(left)}")
+            continue
+        content.get(place, set()).discard(thing)
+        if request.path.rpartition("/")[2] not in allowed:
             found.append(f"I7: {request.path} was deleted without proof")
     return found
+
+
+def _place_of(path: str) -> tuple[str, str]:
+    """The namespace of a request, and what in it as `resource/name`; "" for what it does not name."""
+    _, is_within, rest = path.partition("/namespaces/")
+    if not is_within:
+        return "", path
+    place, _, below = rest.partition("/")
+    return place, "/".join(below.split("/")[:2])
 
 
 def _items(client: TestClient, resource: str) -> list[Object]:

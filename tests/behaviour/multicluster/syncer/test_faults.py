@@ -7,7 +7,7 @@ import pathlib
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
 import pytest
@@ -306,10 +306,12 @@ CLEAN_AFTER = 15.0
 @pytest.mark.timeout(900)
 def test_kills_at_random_points_leave_nothing_behind(tmp_path: pathlib.Path) -> None:
     """F12: SIGKILL of server, syncer or cluster while objects come, change and go."""
-    with server() as hub, own_cluster("east", tmp_path) as physical:
+    with server() as hub, own_cluster("east", tmp_path) as physical, ExitStack() as stack:
         setup = make_setup(hub, physical, tmp_path)
         assert physical.process is not None
-        syncer = setup.syncer(flags=QUICK)  # so that most kills find it at work
+        link = stack.enter_context(HttpFaults(physical.client.access))
+        downstream = physical.kubeconfig_text(link.port, link.authority)
+        syncer = setup.syncer(downstream, flags=QUICK)  # so that most kills find it at work
         victims = (hub, syncer, physical.process)
         with running(syncer), WorkloadController(physical.client):
             killing = kills(setup.workspace, "east", victims, POINTS, seed=4)
@@ -317,6 +319,9 @@ def test_kills_at_random_points_leave_nothing_behind(tmp_path: pathlib.Path) -> 
                 physical.client.drop()
                 if point % 10 == 0:
                     eventually(lambda: not checker(setup).problems(), CLEAN_AFTER)
+        proven = [f"w-{point}-0" for point in range(POINTS)]
+        assert not delete_problems(link.requests, proven=proven)
+        assert any(request.method == "DELETE" for request in link.requests)
 
 
 @pytest.mark.slow
