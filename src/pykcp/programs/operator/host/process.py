@@ -19,14 +19,14 @@ from pykcp.programs.operator.drivers.process.supervisor import Supervisor
 from pykcp.programs.operator.host.certificates import request_renewal
 from pykcp.programs.operator.host.control import ControlServer
 from pykcp.programs.operator.host.deliveries import FETCH_SECONDS, deliver, fetch
-from pykcp.programs.operator.host.elsewhere import (
+from pykcp.programs.operator.host.installation import ConfiguredHost, Installation
+from pykcp.programs.operator.host.layout import HostFiles, write_json
+from pykcp.programs.operator.host.remote_workloads import (
     LOOK_SECONDS,
     look_elsewhere,
     owners_elsewhere,
     ready_elsewhere,
 )
-from pykcp.programs.operator.host.installation import ConfiguredHost, Installation
-from pykcp.programs.operator.host.layout import HostFiles, write_json
 from pykcp.programs.operator.host.status import host_status
 from pykcp.programs.operator.host.tending import has_gone, object_label, tend_objects
 from pykcp.types import Object

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from pykcp.programs.operator.configuration.status import ReplicaCounts, object_status
 from pykcp.programs.operator.drivers.process.state import WorkloadReport, conditions
-from pykcp.programs.operator.host.elsewhere import states_elsewhere
 from pykcp.programs.operator.host.installation import ConfiguredHost
+from pykcp.programs.operator.host.remote_workloads import states_elsewhere
 from pykcp.types import Object
 
 

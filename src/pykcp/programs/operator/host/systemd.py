@@ -35,9 +35,9 @@ from pykcp.programs.operator.drivers.systemd.units import (
 )
 from pykcp.programs.operator.drivers.systemd.user import SystemdUser, acting_as
 from pykcp.programs.operator.host.deliveries import deliver, fetch
-from pykcp.programs.operator.host.elsewhere import look_elsewhere, ready_elsewhere
 from pykcp.programs.operator.host.installation import ConfiguredHost, Installation
 from pykcp.programs.operator.host.layout import HostFiles, read_json, write_json
+from pykcp.programs.operator.host.remote_workloads import look_elsewhere, ready_elsewhere
 from pykcp.programs.operator.host.status import host_status
 from pykcp.programs.operator.host.tending import has_gone, object_label, tend_objects
 from pykcp.types import Object
