@@ -331,7 +331,10 @@ def test_unknown_members_of_a_json_patch_are_told_up_to_a_number() -> None:
     unknown = b",".join(b'"x%d":{"a":1,"a":2}' % i for i in range(MANY))
     body = b'[{"op":"test","op":"test","path":"/a",%b}]' % unknown
     _, problems = jsonpatch.decode(body, strict=True)
-    assert problems[:2] == [f'json patch unknown field "[0].x{i}"' for i in range(2)]
+    assert problems[:2] == [
+        'json patch duplicate field "[0].op"',
+        'json patch unknown field "[0].x0"',
+    ]
     assert len(problems) == 100
 
 

@@ -68,6 +68,7 @@ def built_in_types(wanted: Iterable[str]) -> list[ImportedResource]:
             d.group, d.storage_version or d.versions[0], d.plural, d.singular, d.kind, d.namespaced
         )
         for d in builtin_definitions()
+        if not d.ephemeral  # reviews are not stored anywhere
     )
     return [
         one
