@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
 from pykcp.apis.kcp.logical_clusters import PATH_ANNOTATION
 from pykcp.registry.indexes import apis, cache
 from pykcp.types import Object
@@ -9,12 +11,25 @@ from pykcp.types import Object
 _LOGICAL_CLUSTERS = ("core.kcp.io", "logicalclusters")
 _EXPORTS = ("apis.kcp.io", "apiexports")
 _CACHED_RESOURCES = ("cache.kcp.io", "clustercachedresources")
-_ENTRIES = {
+_ENTRIES: dict[tuple[str, str], Callable[[str, Object], Iterator[str]]] = {
     ("apis.kcp.io", "apiexportendpointslices"): apis.slice_entries,
     ("cache.kcp.io", "clustercachedresourceendpointslices"): cache.slice_entries,
     ("tenancy.kcp.io", "workspacetypes"): apis.type_entries,
 }
 """Kinds that are found by the same entries as in their shard."""
+
+
+_INDEXED_MEMBERS: dict[tuple[str, str], tuple[str, ...]] = {
+    _LOGICAL_CLUSTERS: (),
+    _EXPORTS: ("status",),
+    _CACHED_RESOURCES: ("spec", "status"),
+    **dict.fromkeys(_ENTRIES, ("spec",)),
+}
+
+
+def indexed_members(kind: tuple[str, str]) -> tuple[str, ...]:
+    """The members of an object, besides its metadata, of which its entries are made."""
+    return _INDEXED_MEMBERS.get(kind, ())
 
 
 def place_entry(prefix: str, cluster: str, namespace: str, name: str) -> str:

@@ -15,7 +15,7 @@ from pykcp.apis.kube.validation.custom import custom_rules
 from pykcp.apis.kube.validation.objectmeta import name_is_path_segment
 from pykcp.apis.kube.validation.rules import Facts
 from pykcp.apis.loader import shared_type
-from pykcp.cache.indexes import index_entries
+from pykcp.cache.indexes import index_entries, indexed_members
 from pykcp.cache.scopes import split
 from pykcp.machinery.schema.crd import VERBS, SchemaStore, component_name
 from pykcp.machinery.schema.custom import custom_type
@@ -24,6 +24,7 @@ from pykcp.machinery.terms import label_terms
 from pykcp.registry import codec
 from pykcp.registry.catalog.kinds import Verdict
 from pykcp.registry.catalog.schema_kind import SchemaKind
+from pykcp.registry.mirroring import StoredCopy
 from pykcp.registry.resource import Resource, Services
 from pykcp.registry.stored import Value
 from pykcp.types import Object
@@ -164,6 +165,16 @@ class CachedResource(Resource):
     def encode(self, stored: Object, cluster: str) -> Value:
         return codec.encode(_placed(stored, cluster), self.annotated_cluster(cluster))
 
+    def stored_copy(self, outline: Object, cluster: str) -> StoredCopy:
+        """What is stored of an object in outline (`codec.outline`): of a large one as little
+        as possible is decoded."""
+        known = codec.members_of(outline, indexed_members((self.group, self.plural)))
+        return StoredCopy(
+            codec.encode_outline(_placed(outline, cluster), self.annotated_cluster(cluster)),
+            self.terms_of(known, cluster),
+            self.index_entries(cluster, known),
+        )
+
     def annotated_cluster(self, cluster: str) -> str:
         return split(cluster).cluster
 
@@ -189,7 +200,7 @@ def _placed(obj: Object, joined: str) -> Object:
     return {**obj, "metadata": {**metadata, "annotations": annotations}}
 
 
-def make_cached(definition: ResourceDefinition, version: str, services: Services) -> Resource:
+def make_cached(definition: ResourceDefinition, version: str, services: Services) -> CachedResource:
     object_meta = shared_type("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta")
     compiled = custom_type(definition.schema(version), object_meta)
     # Roles may have names that custom kinds may not.

@@ -17,8 +17,6 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
 
-import orjson
-
 from pykcp.aio.owner import TaskOwner
 from pykcp.aio.slices import Slices
 from pykcp.cache import part_marks
@@ -38,7 +36,7 @@ from pykcp.machinery.resources import (
     GroupVersionResource,
 )
 from pykcp.machinery.status import StatusError
-from pykcp.registry.codec import CLUSTER_ANNOTATION, decode
+from pykcp.registry.codec import CLUSTER_ANNOTATION, decode, outline
 from pykcp.registry.keys import SHARD_END, object_key, resource_prefix, split_key
 from pykcp.registry.mirroring import MirroredObject, MirrorWriter
 from pykcp.registry.stored import Event
@@ -229,7 +227,7 @@ class MirroredCopies:
             batch, self._pending = self._pending[:_BATCH], self._pending[_BATCH:]
             objects: dict[str, MirroredObject] = {}
             for value, is_gone in batch:
-                self._take(objects, orjson.loads(value), is_gone=is_gone)
+                self._take(objects, outline(value), is_gone=is_gone)
                 if slices.is_over():
                     await slices.next()
             await self.write(objects)
@@ -269,7 +267,7 @@ class MirroredCopies:
             return False
         waiting = self._mirror.early_marks.setdefault(copies, {})
         waiting.pop(key, None)
-        if taken.obj is None or self._mirror.is_read(copies):
+        if taken.outline is None or self._mirror.is_read(copies):
             return False
         waiting[key] = taken
         return True

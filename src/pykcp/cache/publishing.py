@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 
+from pykcp.aio.slices import Slices
 from pykcp.auth.user import MASTERS, User
 from pykcp.cache import part_marks
-from pykcp.cache.kinds import make_cached, schemaless
+from pykcp.cache.kinds import CachedResource, make_cached, schemaless
 from pykcp.cache.part_marks import PartMark
 from pykcp.cache.scopes import join, split
 from pykcp.cache.server import Cache
@@ -16,10 +17,11 @@ from pykcp.controllers.cache.published import Copy
 from pykcp.controllers.cache.replication_plan import ORIGINAL_VERSION
 from pykcp.machinery.resources import CACHED_OBJECTS, GroupVersionResource
 from pykcp.machinery.status import NotFound
-from pykcp.registry.codec import decode
+from pykcp.registry import codec
 from pykcp.registry.context import RequestContext
 from pykcp.registry.keys import SHARD_END, object_key, resource_prefix, split_key
-from pykcp.registry.stored import Event
+from pykcp.registry.mirroring import MirrorWriter
+from pykcp.registry.stored import Entry, Event
 from pykcp.registry.verbs.delete import delete
 from pykcp.registry.verbs.deletion import DeleteOptions
 from pykcp.types import Object
@@ -30,6 +32,8 @@ _SYSTEM = User("system:kcp:cache", groups=(MASTERS,))
 class CachePublisher:
     """The part in a cache of the same process."""
 
+    keeps_texts = True
+
     def __init__(self, cache: Cache, shard: str, client: Client | None = None) -> None:
         """`client`: writes the part; that of the cache itself if None."""
         self._cache, self._shard = cache, shard
@@ -39,9 +43,11 @@ class CachePublisher:
         return await self._client.get(join(self._shard, cluster), kind, name)
 
     def has(self, kind: GroupVersionResource, cluster: str, name: str) -> bool:
+        return self._entry(kind, cluster, name) is not None
+
+    def _entry(self, kind: GroupVersionResource, cluster: str, name: str) -> Entry | None:
         prefix = resource_prefix(kind.group, kind.resource)
-        key = object_key(prefix, join(self._shard, cluster), "", name)
-        return self._cache.store.get(key) is not None
+        return self._cache.store.get(object_key(prefix, join(self._shard, cluster), "", name))
 
     async def create(self, kind: GroupVersionResource, cluster: str, obj: Object) -> None:
         await self._client.create(join(self._shard, cluster), kind, obj)
@@ -49,19 +55,37 @@ class CachePublisher:
     async def update(self, kind: GroupVersionResource, cluster: str, obj: Object) -> None:
         await self._client.update(join(self._shard, cluster), kind, obj)
 
+    async def outline(self, kind: GroupVersionResource, cluster: str, name: str) -> Object | None:
+        entry = self._entry(kind, cluster, name)
+        return None if entry is None else codec.outline(entry.value)
+
+    async def write(self, kind: GroupVersionResource, cluster: str, outline: Object) -> None:
+        place = join(self._shard, cluster)
+        await self._writer(place, kind).write_one(place, outline)
+
     async def delete(self, kind: GroupVersionResource, cluster: str, name: str) -> None:
-        await self._client.delete(join(self._shard, cluster), kind, name)
+        entry = self._entry(kind, cluster, name)
+        if entry is not None:
+            writer = self._writer(join(self._shard, cluster), kind)
+            await writer.remove({entry.key: entry.revision})
+
+    def _writer(self, place: str, kind: GroupVersionResource) -> MirrorWriter:
+        resource = self._cache.client.resource(place, kind)
+        assert isinstance(resource, CachedResource)
+        return MirrorWriter(self._cache.store, resource)
 
     async def versions(self, kind: GroupVersionResource) -> AsyncIterator[tuple[str, str, str]]:
-        store = self._cache.store
+        store, slices = self._cache.store, Slices()
         prefix = resource_prefix(kind.group, kind.resource)
         for key in store.keys(f"{prefix}{self._shard}{SHARD_END}"):
             entry = store.get(key)
             if entry is not None:
-                annotations = decode(entry.value)["metadata"].get("annotations") or {}
+                annotations = codec.outline(entry.value)["metadata"].get("annotations") or {}
                 parts = split_key(key)
                 version = annotations.get(ORIGINAL_VERSION) or ""
                 yield split(parts.cluster).cluster, parts.name, version
+            if slices.is_over():
+                await slices.next()
 
     def names(self, resource: str, cluster: str) -> list[str]:
         keys = self._cache.store.keys(f"{resource}/{join(self._shard, cluster)}/")

@@ -17,6 +17,7 @@ from pykcp.clients.remote.informer import Informer, ObjectHolder
 from pykcp.clients.remote.paths import collection_path, object_path
 from pykcp.machinery.kcp.clusters import WILDCARD
 from pykcp.machinery.resources import GroupVersionResource
+from pykcp.machinery.status import NotFound
 
 _log = logging.getLogger(__name__)
 EVERYTHING = join(WILDCARD, WILDCARD)
@@ -43,6 +44,24 @@ class CacheServerClient(RemoteClient):
         shard, inner = _places(cluster)
         path = object_path(inner, _named(kind), name, namespace, subresource)
         return f"{SERVICE}/shards/{shard}{path}"
+
+    async def get_text(self, cluster: str, kind: GroupVersionResource, name: str) -> bytes | None:
+        """An object as the server sends it; None if there is none."""
+        try:
+            return await self.document(self.object(cluster, kind, name))
+        except NotFound as error:
+            if error.name:
+                return None
+            raise  # the kind is not served
+
+    async def write_text(
+        self, cluster: str, kind: GroupVersionResource, name: str, text: bytes
+    ) -> None:
+        """Update the object of this name, or create one if it is empty; the answer is not decoded."""
+        if name:
+            await self._write_text("PUT", self.object(cluster, kind, name), text)
+        else:
+            await self._write_text("POST", self.collection(cluster, kind), text)
 
 
 def _places(joined: str) -> tuple[str, str]:

@@ -15,14 +15,31 @@ from pykcp.controllers.cache.replication_plan import ORIGINAL_VERSION
 from pykcp.machinery.kcp.clusters import WILDCARD
 from pykcp.machinery.resources import GroupVersionResource
 from pykcp.machinery.status import NotFound
+from pykcp.registry import codec
 from pykcp.registry.codec import CLUSTER_ANNOTATION
 from pykcp.types import Object
 
 
 class RemotePublisher(CachePublisher):
+    keeps_texts = False
+    """kcp's cache server sorts the members of objects."""
+
     def __init__(self, mirror: CacheMirror) -> None:
         super().__init__(mirror.cache, mirror.own_shard, mirror.client)
-        self._mirror = mirror
+        self._mirror, self._server = mirror, mirror.client
+
+    async def outline(self, kind: GroupVersionResource, cluster: str, name: str) -> Object | None:
+        text = await self._server.get_text(join(self._shard, cluster), kind, name)
+        return None if text is None else codec.outline(text)
+
+    async def write(self, kind: GroupVersionResource, cluster: str, outline: Object) -> None:
+        text = codec.outline_text(_typed(kind, outline))
+        metadata = outline["metadata"]
+        name = metadata["name"] if metadata.get("resourceVersion") else ""
+        await self._server.write_text(join(self._shard, cluster), kind, name, text)
+
+    async def delete(self, kind: GroupVersionResource, cluster: str, name: str) -> None:
+        await self._client.delete(join(self._shard, cluster), kind, name)
 
     async def create(self, kind: GroupVersionResource, cluster: str, obj: Object) -> None:
         await super().create(kind, cluster, _typed(kind, obj))

@@ -11,6 +11,8 @@ it that nothing else has there. Those without it are of the first of the `stored
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import msgspec
 import orjson
 
@@ -30,6 +32,18 @@ def encode(obj: Object, cluster: str, suffix: bytes = b"") -> Value:
 
     `suffix`: names the version that it is stored in (`version_suffix`), if that can change.
     """
+    tail = _text(_stored_members(obj, cluster))[_HEAD_LENGTH:]
+    return Value(HEAD, tail[:-1] + suffix if suffix else tail)
+
+
+def encode_outline(outline: Object, cluster: str) -> Value:
+    """The stored form of an object in outline."""
+    text = outline_text(_stored_members(outline, cluster))
+    return Value(HEAD, text[_HEAD_LENGTH:])
+
+
+def _stored_members(obj: Object, cluster: str) -> Object:
+    """What the stored form says, in its order; the place of the revision is empty."""
     metadata = obj["metadata"]
     annotations = dict(metadata.get("annotations") or ())
     annotations[CLUSTER_ANNOTATION] = cluster
@@ -38,8 +52,7 @@ def encode(obj: Object, cluster: str, suffix: bytes = b"") -> Value:
     for key, value in obj.items():
         if key not in _TYPE_AND_METADATA:
             out[key] = value
-    tail = _text(out)[_HEAD_LENGTH:]
-    return Value(HEAD, tail[:-1] + suffix if suffix else tail)
+    return out
 
 
 _TYPE_AND_METADATA = frozenset(("apiVersion", "kind", "metadata"))
@@ -196,3 +209,44 @@ def _text(value: object, option: int = 0) -> bytes:
         # patches and admission can nest deeper than bodies may
         raise BadRequest(TOO_DEEP if "Recursion" in str(error) else str(error)) from error
     return text
+
+
+# --- in outline: metadata is decoded, everything else is left as the text that it came as
+#
+# For what is done to large objects whatever they say, such as copying them: finding where the
+# members of an object end takes a twentieth of the time that decoding them takes. The other members,
+# and the managed fields, which can be as large, are `msgspec.Raw` and compare by their text.
+
+
+def outline(text: bytes) -> Object:
+    """An object, stored or sent, in outline."""
+    made: Object = dict(_MEMBERS.decode(text))
+    made["metadata"] = {
+        name: value if name == _MANAGED_FIELDS else orjson.loads(memoryview(value))
+        for name, value in _MEMBERS.decode(made["metadata"]).items()
+    }
+    return made
+
+
+_MANAGED_FIELDS = "managedFields"
+
+
+def outline_of(obj: Object) -> Object:
+    """The outline of a decoded object."""
+    return outline(_text(obj))
+
+
+def outline_text(outlined: Object) -> bytes:
+    """The JSON of an object in outline."""
+    return msgspec.json.encode(outlined)
+
+
+def filled_in(outlined: Object) -> Object:
+    """The decoded object of an outline."""
+    return decode(outline_text(outlined))
+
+
+def members_of(outlined: Object, names: Collection[str]) -> Object:
+    """The metadata and these members of an object in outline, decoded."""
+    found = {name: orjson.loads(memoryview(outlined[name])) for name in names if name in outlined}
+    return {"metadata": outlined["metadata"], **found}

@@ -88,6 +88,36 @@ def test_copies_are_put_right(cluster: TestClient, copies: TestClient) -> None:
     eventually(lambda: copies.get(f"{EXPORTS}/lone").status == 404)
 
 
+def test_large_copies(cluster: TestClient, copies: TestClient) -> None:
+    """They are copied as texts, of which only the metadata is decoded."""
+    path = f"{EXPORTS}/large"
+    make_export(cluster, "large")
+    claims = [
+        {
+            "group": f"g{n}.example.org",
+            "resource": "things",
+            "verbs": ["*"],
+            "identityHash": "é" * 64,
+        }
+        for n in range(3000)
+    ]
+    reply = cluster.patch(path, {"spec": {"permissionClaims": claims}}, MERGE)
+    assert reply.status == 200, reply
+    eventually(lambda: is_copied(cluster, copies, path))
+    identity = copies.get(path).json["status"]["identityHash"]
+    copies.patch(path, {"spec": {"permissionClaims": claims[1:]}}, MERGE)
+    eventually(lambda: is_copied(cluster, copies, path))
+    found = copies.get(path).json
+    assert (found["spec"]["permissionClaims"], found["status"]["identityHash"]) == (
+        claims,
+        identity,
+    )
+    copies.delete(path)
+    eventually(lambda: is_copied(cluster, copies, path))
+    cluster.delete(path)
+    eventually(lambda: copies.get(path).status == 404)
+
+
 def test_another_object_of_the_same_name(cluster: TestClient, copies: TestClient) -> None:
     path = f"{EXPORTS}/again"
     for _ in range(3):

@@ -145,3 +145,30 @@ def test_steps_and_one_go_agree(count: int) -> None:
         found = end.value
     assert found == codec.decode(value)
     assert (yields > count) == (count > 1)
+
+
+@pytest.mark.parametrize(
+    "obj",
+    [
+        config_map(),
+        config_map(uid="u", annotations={"a": "b"}, managedFields=[{"manager": "m"}]),
+        {"metadata": {"name": "x"}, "spec": None, "status": {"é": ["\u2028", 1.5, {}]}},
+    ],
+)
+def test_an_outline_is_stored_as_its_object_is(obj: dict[str, Any]) -> None:
+    outline = codec.outline_of(obj)
+    stored, wanted = codec.encode_outline(outline, "root"), codec.encode(obj, "root")
+    assert codec.fill(stored, 7) == codec.fill(wanted, 7)
+    assert codec.filled_in(outline) == obj
+    again = codec.outline(codec.fill(stored, 7))
+    assert again["metadata"]["annotations"][codec.CLUSTER_ANNOTATION] == "root"
+    for name in ("data", "spec", "status"):
+        assert again.get(name) == outline.get(name)
+
+
+def test_members_of_an_outline() -> None:
+    outline = codec.outline_of({"metadata": {"name": "x"}, "spec": {"a": 1}, "status": {}})
+    assert codec.members_of(outline, ("spec", "data")) == {
+        "metadata": {"name": "x"},
+        "spec": {"a": 1},
+    }

@@ -392,8 +392,20 @@ class RemoteClient:
         form: str = "application/json",
         force: str | None = None,
     ) -> Object:
+        return await self.decode(
+            await self._write_text(method, path, orjson.dumps(body), form, force)
+        )
+
+    async def _write_text(
+        self,
+        method: str,
+        path: str,
+        body: bytes,
+        form: str = "application/json",
+        force: str | None = None,
+    ) -> bytes:
         target = with_query(path, {"fieldManager": self._manager, "force": force})
-        return await self._ask(method, target, orjson.dumps(body), form)
+        return await self._body(method, target, body, form)
 
     # --- requests
 

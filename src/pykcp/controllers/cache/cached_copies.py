@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from pykcp.clients.interface import Change, Client, Lister, ShardFeed
 from pykcp.controllers.cache.copy_marks import MARKS, copies_of, mark_object
-from pykcp.controllers.cache.published import Copy, PublishedCopies
-from pykcp.controllers.cache.replication_plan import CopyAction, plan
+from pykcp.controllers.cache.published import Copy, PublishedCopies, plan_copy
+from pykcp.controllers.cache.replication_plan import CopyAction
 from pykcp.controllers.runtime.controller import Controller, Requeue
 from pykcp.controllers.runtime.kinds import stored_as
 from pykcp.controllers.runtime.metrics import ControllerMetrics
@@ -22,6 +22,7 @@ from pykcp.machinery import labels, meta
 from pykcp.machinery.object_keys import ObjectKey, resource_id
 from pykcp.machinery.resources import CACHED_OBJECTS, GroupVersionResource
 from pykcp.machinery.status import AlreadyExists, NotFound
+from pykcp.registry import codec
 from pykcp.registry.resource import Resource
 from pykcp.types import Object
 
@@ -182,16 +183,14 @@ class CachedCopies:
     async def _copy(self, wanted: RequestedCopies, key: Copied) -> None:
         local = await self._original(wanted, key)
         try:
-            cached = await self._published.get(wanted.cached_kind, key.cluster, key.name)
-            todo = plan(local, cached, self._shard)
+            cached = await self._published.outline(wanted.cached_kind, key.cluster, key.name)
+            todo = await plan_copy(self._published, key.cluster, local, cached, self._shard)
             if self._of(key.cluster, key.owner) is not wanted:
                 return
             if todo.action is CopyAction.DELETE:
                 await self._published.delete(wanted.cached_kind, key.cluster, key.name)
-            elif todo.action is CopyAction.CREATE and todo.copy is not None:
-                await self._published.create(wanted.cached_kind, key.cluster, todo.copy)
             elif todo.copy is not None:
-                await self._published.update(wanted.cached_kind, key.cluster, todo.copy)
+                await self._published.write(wanted.cached_kind, key.cluster, todo.copy)
         except (AlreadyExists, NotFound) as error:
             # Written at the same time; or the cache does not know the ClusterCachedResource yet.
             raise Requeue(str(error)) from error
@@ -199,6 +198,7 @@ class CachedCopies:
             self._changed(wanted.owner)
 
     async def _original(self, wanted: RequestedCopies, key: Copied) -> Object | None:
+        """What there is to copy, in outline."""
         found = await self._client.get(key.cluster, wanted.kind, key.name)
         if found is None:
             return None
@@ -206,7 +206,9 @@ class CachedCopies:
         here = self._wanted.get(key.cluster, {}).values()
         selectors = {one.labels for one in here if one.cached == wanted.cached} | {wanted.labels}
         given = meta.labels(found)
-        return found if any(labels.parse(one).matches(given) for one in selectors) else None
+        if not any(labels.parse(one).matches(given) for one in selectors):
+            return None
+        return codec.outline_of(found)
 
 
 def _is_same(one: RequestedCopies, other: RequestedCopies) -> bool:

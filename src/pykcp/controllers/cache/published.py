@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from typing import NamedTuple, Protocol
 
+from pykcp.aio.turns import heavy_turn
+from pykcp.controllers.cache.replication_plan import (
+    NOTHING,
+    CopyAction,
+    ReplicationPlan,
+    is_same_content,
+    plan,
+)
 from pykcp.machinery.resources import GroupVersionResource
+from pykcp.registry import codec
 from pykcp.types import Object
 
 
@@ -21,14 +30,29 @@ class Copy(NamedTuple):
 class PublishedCopies(Protocol):
     """The copies of one shard: its own part of the cache, wherever that is."""
 
-    async def get(self, kind: GroupVersionResource, cluster: str, name: str) -> Object | None: ...
+    keeps_texts: bool
+    """Whether what is read of a copy is the same text, byte for byte, as was written."""
+
+    async def get(self, kind: GroupVersionResource, cluster: str, name: str) -> Object | None:
+        """A copy, decoded."""
 
     def has(self, kind: GroupVersionResource, cluster: str, name: str) -> bool:
         """Cheap: it is asked as changes commit."""
 
-    async def create(self, kind: GroupVersionResource, cluster: str, obj: Object) -> None: ...
+    async def create(self, kind: GroupVersionResource, cluster: str, obj: Object) -> None:
+        """Create an object that is no copy."""
 
-    async def update(self, kind: GroupVersionResource, cluster: str, obj: Object) -> None: ...
+    async def update(self, kind: GroupVersionResource, cluster: str, obj: Object) -> None:
+        """Update an object that is no copy."""
+
+    async def outline(self, kind: GroupVersionResource, cluster: str, name: str) -> Object | None:
+        """A copy in outline (`codec.outline`)."""
+
+    async def write(self, kind: GroupVersionResource, cluster: str, outline: Object) -> None:
+        """Write a copy over the one with the resource version that it names, or a new one.
+
+        Raises NotFound, Conflict or AlreadyExists.
+        """
 
     async def delete(self, kind: GroupVersionResource, cluster: str, name: str) -> None: ...
 
@@ -57,3 +81,21 @@ class PublishedCopies(Protocol):
 
     def on_return(self, callback: Callable[[], None]) -> None:
         """Register a callback for when the cache can be reached again, after any interruption."""
+
+
+async def plan_copy(
+    published: PublishedCopies,
+    cluster: str,
+    local: Object | None,
+    copy: Object | None,
+    shard: str,
+) -> ReplicationPlan:
+    """What has to be done to a copy; both objects are in outline."""
+    todo = plan(local, copy, shard)
+    if todo.action is not CopyAction.UPDATE or published.keeps_texts:
+        return todo
+    assert local is not None
+    assert copy is not None
+    async with heavy_turn(cluster):  # perhaps only their texts differ, and not what they say
+        is_same = is_same_content(codec.filled_in(copy), codec.filled_in(local))
+    return NOTHING if is_same else todo

@@ -16,16 +16,16 @@ import msgspec
 from pykcp.aio.slices import Slices
 from pykcp.apis.kcp_catalog import kind_id
 from pykcp.clients.interface import Change, Feed, Lister
-from pykcp.controllers.cache.published import Copy, PublishedCopies
+from pykcp.controllers.cache.published import Copy, PublishedCopies, plan_copy
 from pykcp.controllers.cache.replication_plan import (
     OF_MARKED,
     PUBLISHED,
     WHOLE,
+    WITHHOLDING,
     CopyAction,
     ReplicationPlan,
     belongs,
     is_published_place,
-    plan,
     public_form,
 )
 from pykcp.controllers.runtime.controller import Controller, Requeue
@@ -41,6 +41,7 @@ from pykcp.machinery.status import (
     ServiceUnavailable,
     StatusError,
 )
+from pykcp.registry import codec
 from pykcp.registry.codec import CLUSTER_ANNOTATION, decode
 from pykcp.registry.indexes.entries import PUBLISHED_CLUSTERS
 from pykcp.types import Object
@@ -148,16 +149,14 @@ class Replication:
     async def _publish(self, key: Original) -> bool:
         """False if the copy was written by somebody else meanwhile: the key is queued again."""
         kind, cluster, name = key
-        slices = Slices(cluster)  # a large object and its copy take long to read and to compare
-        copy = await self._published.get(kind, cluster, name)
+        slices = Slices(cluster)
+        copy = await self._published.outline(kind, cluster, name)
         if slices.is_over():
             await slices.next()
         local = self._local(key)
         if slices.is_over():
             await slices.next()
-        todo = plan(local, copy, self._shard)
-        if slices.is_over():
-            await slices.next()
+        todo = await plan_copy(self._published, cluster, local, copy, self._shard)
         is_done = await self._carry_out(key, todo)
         has_turned = todo.action in (CopyAction.CREATE, CopyAction.DELETE)
         if kind == LOGICAL_CLUSTERS and has_turned:
@@ -170,27 +169,25 @@ class Replication:
         if todo.action is CopyAction.DELETE:
             await self._published.delete(kind, cluster, name)
         elif todo.copy is not None:
-            write = (
-                self._published.create
-                if todo.action is CopyAction.CREATE
-                else self._published.update
-            )
             try:
-                await write(kind, cluster, todo.copy)
+                await self._published.write(kind, cluster, todo.copy)
             except (AlreadyExists, NotFound):
                 self.controller.add(key)  # a concurrent write: check the current state
                 return False
         return True
 
     def _local(self, key: Original) -> Object | None:
+        """What there is to publish, in outline."""
         value = self._lister.value(_ref(key))
         if value is None:
             return None
-        local = decode(value)
+        local = codec.outline(value)
         in_marked = key.kind not in OF_MARKED or self._is_marked(key.cluster)
         if not belongs(key.kind, key.cluster, local, in_marked=in_marked):
             return None
-        return public_form(key.kind, local)
+        if key.kind in WITHHOLDING:
+            return codec.outline_of(public_form(key.kind, decode(value)))
+        return local
 
     def _is_marked(self, cluster: str) -> bool:
         value = self._lister.value(_ref(Original(LOGICAL_CLUSTERS, cluster, CLUSTER)))

@@ -73,6 +73,8 @@ _WITHHELD = {
     "status": frozenset(("lastSyncerHeartbeatTime", "syncer")),
 }
 """Fields of Clusters that no other shard gets: credentials, and what changes with every report."""
+WITHHOLDING = (WORKLOAD_CLUSTERS,)
+"""Kinds of which other shards do not get everything."""
 
 
 class CopyAction(Enum):
@@ -88,7 +90,7 @@ class ReplicationPlan(NamedTuple):
     """What to write."""
 
 
-_NOTHING = ReplicationPlan(CopyAction.NOTHING)
+NOTHING = ReplicationPlan(CopyAction.NOTHING)
 _DELETE = ReplicationPlan(CopyAction.DELETE)
 
 
@@ -111,7 +113,7 @@ def belongs(kind: GroupVersionResource, cluster: str, local: Object, *, in_marke
 
 def public_form(kind: GroupVersionResource, local: Object) -> Object:
     """What other shards may know of an object."""
-    if kind != WORKLOAD_CLUSTERS:
+    if kind not in WITHHOLDING:
         return local
     made = {
         part: {name: one for name, one in value.items() if name not in _WITHHELD[part]}
@@ -127,17 +129,17 @@ def public_form(kind: GroupVersionResource, local: Object) -> Object:
 
 
 def plan(local: Object | None, cached: Object | None, shard: str) -> ReplicationPlan:
-    """`local` is None, too, if it is not to be published. Both have no type."""
+    """`local` is None, too, if it is not to be published. Both are decoded, or both in outline."""
     if local is None or local["metadata"].get("deletionTimestamp"):
         if cached is None or (local is not None and local["metadata"].get("finalizers")):
-            return _NOTHING  # what is being deleted stays known until it is gone
+            return NOTHING  # what is being deleted stays known until it is gone
         return _DELETE
     if cached is None:
         return ReplicationPlan(CopyAction.CREATE, copy_of(local, shard))
     if cached["metadata"].get("uid") != local["metadata"].get("uid"):
         return _DELETE  # another object of that name; the new one comes when this is gone
-    if _content(cached) == _content(local):
-        return _NOTHING
+    if is_same_content(cached, local):
+        return NOTHING
     copy = copy_of(local, shard)
     copy["metadata"]["resourceVersion"] = cached["metadata"]["resourceVersion"]
     return ReplicationPlan(CopyAction.UPDATE, copy)
@@ -153,6 +155,11 @@ def copy_of(local: Object, shard: str) -> Object:
     annotations[ORIGINAL_UID] = metadata.get("uid", "")
     metadata["annotations"] = annotations
     return {**local, "metadata": metadata}
+
+
+def is_same_content(cached: Object, local: Object) -> bool:
+    """Whether a copy says what the object says; of two in outline: whether their texts are the same."""
+    return _content(cached) == _content(local)
 
 
 def _content(obj: Object) -> Object:

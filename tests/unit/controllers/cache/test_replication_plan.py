@@ -25,6 +25,7 @@ from pykcp.machinery.resources import (
     WORKLOAD_CLUSTERS,
     GroupVersionResource,
 )
+from pykcp.registry import codec
 
 
 def obj(version: str = "5", uid: str = "u", **more: Any) -> dict[str, Any]:
@@ -77,6 +78,8 @@ def test_plan(
     local: dict[str, Any] | None, cached: dict[str, Any] | None, expected: CopyAction
 ) -> None:
     assert plan(local, cached, "root").action is expected
+    in_outline = [None if each is None else codec.outline_of(each) for each in (local, cached)]
+    assert plan(*in_outline, "root").action is expected
 
 
 def test_copies() -> None:
