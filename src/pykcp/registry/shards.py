@@ -8,6 +8,7 @@ administrators label and cordon it. The one in `root` counts; shards that root d
 from __future__ import annotations
 
 from pykcp.apis.kcp.shard_load import REGISTERED, ShardLoad, load_of
+from pykcp.apis.kcp.shards import HARD_LIMIT_ANNOTATION, limit_of
 from pykcp.machinery.kcp.clusters import ROOT, SYSTEM_SHARD
 from pykcp.machinery.resources import SHARDS
 from pykcp.registry.lookup import ObjectLookup
@@ -22,6 +23,11 @@ class KnownShards:
         """The Shard of a name; shared with other callers."""
         found = self._lookup.get(SHARDS, ROOT, name)
         return found if found is not None else self._lookup.get(SHARDS, SYSTEM_SHARD, name)
+
+    def hard_limit(self, name: str) -> int | None:
+        """How many logical clusters a shard may have; None: any number."""
+        shard = self.get(name)
+        return limit_of(shard, HARD_LIMIT_ANNOTATION) if shard is not None else None
 
     def load(self, name: str) -> ShardLoad | None:
         """What a shard last reported of itself; None if it never did."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pathlib
-import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import pytest
 
 from pykcp.testing.client import TestClient, eventually
+from pykcp.testing.moving.provisioning import CLUSTERS, LIMIT, OWN_SHARD, clusters_here, wanted
 from pykcp.testing.server import ServerProcess
 from pykcp.testing.workspaces import (
     LOGICAL_CLUSTER,
@@ -21,7 +21,7 @@ from pykcp.testing.workspaces import (
 )
 from pykcp.types import Object
 
-CLUSTERS, REPORTS = "/services/provisioning/clusters", "/services/provisioning/reports"
+REPORTS = "/services/provisioning/reports"
 TOKENS = "admin-token,admin,1,system:kcp:admin\nalice-token,alice,2,\n"
 
 
@@ -52,25 +52,6 @@ def _copy(kubeconfig: pathlib.Path) -> pathlib.Path:
 def admin(shard: ServerProcess) -> TestClient:
     """A member of system:masters."""
     return shard.client()
-
-
-def wanted(cluster: str, name: str = "team", **more: Any) -> Object:
-    """A request of the shard of a Workspace `root:elsewhere:<name>`."""
-    workspace = {
-        "apiVersion": "tenancy.kcp.io/v1alpha1",
-        "kind": "Workspace",
-        "metadata": {
-            "name": name,
-            "uid": str(uuid.uuid4()),
-            "annotations": {
-                "kcp.io/cluster": "parentcluster",
-                "experimental.tenancy.kcp.io/owner": '{"username":"alice"}',
-            },
-        },
-        "spec": {"type": {"path": "root", "name": "universal"}},
-    }
-    path = f"root:elsewhere:{name}"
-    return {"workspace": workspace, "cluster": cluster, "path": path, "shard": "other", **more}
 
 
 def test_a_logical_cluster_is_provisioned_whole(admin: TestClient) -> None:
@@ -161,20 +142,15 @@ def test_reports(admin: TestClient) -> None:
 
 def test_the_limit_of_a_shard_is_never_exceeded(admin: TestClient) -> None:
     shards = admin.in_cluster("root")
-    path = "/apis/core.kcp.io/v1alpha1/shards/root"
-    everything = (
-        admin.in_cluster("*").get("/apis/core.kcp.io/v1alpha1/logicalclusters").json["items"]
-    )
-    names = [item["metadata"]["annotations"]["kcp.io/cluster"] for item in everything]
-    count = sum(not name.startswith("system:") for name in names)
-    limit = {"metadata": {"annotations": {"core.kcp.io/max-logical-clusters": str(count + 5)}}}
-    assert shards.patch(path, limit).status == 200
+    count = clusters_here(admin)
+    limit = {"metadata": {"annotations": {LIMIT: str(count + 5)}}}
+    assert shards.patch(OWN_SHARD, limit).status == 200
     try:
         with ThreadPoolExecutor(16) as pool:
             made = list(pool.map(lambda n: admin.post(CLUSTERS, wanted(f"crowded{n}")), range(64)))
     finally:
-        lifted = {"metadata": {"annotations": {"core.kcp.io/max-logical-clusters": None}}}
-        assert shards.patch(path, lifted).status == 200
+        lifted = {"metadata": {"annotations": {LIMIT: None}}}
+        assert shards.patch(OWN_SHARD, lifted).status == 200
     assert sorted({reply.status for reply in made}) == [201, 429]
     assert sum(reply.status == 201 for reply in made) == 5
     refused = next(reply for reply in made if reply.status == 429)
@@ -211,9 +187,8 @@ def test_tenants_cannot_say_where_their_workspace_is(
 
 def test_a_workspace_waits_for_room(admin: TestClient) -> None:
     root = admin.in_cluster("root")
-    path = "/apis/core.kcp.io/v1alpha1/shards/root"
-    limit = {"metadata": {"annotations": {"core.kcp.io/max-logical-clusters": "1"}}}
-    assert root.patch(path, limit).status == 200
+    limit = {"metadata": {"annotations": {LIMIT: "1"}}}
+    assert root.patch(OWN_SHARD, limit).status == 200
     post_workspace(root, "waiting")
 
     def is_unschedulable() -> Object | None:
@@ -225,6 +200,6 @@ def test_a_workspace_waits_for_room(admin: TestClient) -> None:
     (condition,) = [c for c in status["conditions"] if c["type"] == "WorkspaceScheduled"]
     assert condition["message"] == "No available shards to schedule the workspace"
     assert status["phase"] == "Unavailable"
-    lifted = {"metadata": {"annotations": {"core.kcp.io/max-logical-clusters": None}}}
-    assert root.patch(path, lifted).status == 200
+    lifted = {"metadata": {"annotations": {LIMIT: None}}}
+    assert root.patch(OWN_SHARD, lifted).status == 200
     eventually(is_ready(root, "waiting"))

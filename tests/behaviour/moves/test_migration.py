@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -22,6 +23,7 @@ from pykcp.testing.moving.migrations import (
     phase,
     wait_for_phase,
 )
+from pykcp.testing.moving.provisioning import CLUSTERS, LIMIT, clusters_here, wanted
 from pykcp.testing.sharded import Fleet, fleet
 from pykcp.testing.workspaces import LOGICAL_CLUSTER, WORKSPACES
 
@@ -214,16 +216,15 @@ def test_what_belongs_to_a_shard_stays(two: Fleet, cluster: str) -> None:
 
 def test_a_full_shard_takes_none(two: Fleet) -> None:
     client = make_on(two, "one-more", "root")
-    limit = "core.kcp.io/max-logical-clusters"
     path = "/apis/core.kcp.io/v1alpha1/shards/shard-1"
     root = two.client(cluster="root")
-    assert root.patch(path, {"metadata": {"annotations": {limit: "0"}}}).status == 200
+    assert root.patch(path, {"metadata": {"annotations": {LIMIT: "0"}}}).status == 200
     try:
-        eventually(lambda: _seen_limit(two, limit) == "0")
+        eventually(lambda: _seen_limit(two, LIMIT) == "0")
         migrate(two, "one-more", cluster_of(client), "shard-1")
         failed = wait_for_phase(two, "one-more", "Failed")
     finally:
-        assert root.patch(path, {"metadata": {"annotations": {limit: None}}}).status == 200
+        assert root.patch(path, {"metadata": {"annotations": {LIMIT: None}}}).status == 200
     found = {one["type"]: one for one in failed["status"]["conditions"]}["DataCopied"]
     assert found["reason"] == "DestinationFull"
     assert found["message"].startswith('shard "shard-1" has reached its limit of logical clusters')
@@ -236,24 +237,29 @@ def test_a_full_shard_takes_none(two: Fleet) -> None:
     assert client.post(CONFIG_MAPS, {"metadata": {"name": "later"}}).status == 201
 
 
-def test_moves_that_begin_together_do_not_exceed_the_limit(two: Fleet) -> None:
+def test_moves_and_births_together_do_not_exceed_the_limit(two: Fleet) -> None:
     moving = {f"crowd-{n}": cluster_of(make_on(two, f"crowd-{n}", "root")) for n in range(4)}
-    limit = "core.kcp.io/max-logical-clusters"
     root, path = two.client(cluster="root"), "/apis/core.kcp.io/v1alpha1/shards/shard-1"
-    found = two.client("shard-1", "*").get("/apis/core.kcp.io/v1alpha1/logicalclusters").json
-    names = [one["metadata"]["annotations"]["kcp.io/cluster"] for one in found["items"]]
-    room = str(len([name for name in names if not name.startswith("system:")]) + 1)
-    assert root.patch(path, {"metadata": {"annotations": {limit: room}}}).status == 200
+    shard = two.client("shard-1")
+    before = clusters_here(shard)
+    room = str(before + 3)
+    assert root.patch(path, {"metadata": {"annotations": {LIMIT: room}}}).status == 200
     try:
-        eventually(lambda: _seen_limit(two, limit) == room)
-        for name, cluster in moving.items():
-            migrate(two, name, cluster, "shard-1")
+        eventually(lambda: _seen_limit(two, LIMIT) == room)
+        with ThreadPoolExecutor(8) as pool:
+            for name, cluster in moving.items():
+                migrate(two, name, cluster, "shard-1")
+            asked = (wanted(f"born{n}") for n in range(8))
+            births = Counter(pool.map(lambda one: shard.post(CLUSTERS, one).status, asked))
         ended = ("Completed", "Failed")
         eventually(lambda: all(phase(two, name) in ended for name in moving))
     finally:
-        assert root.patch(path, {"metadata": {"annotations": {limit: None}}}).status == 200
-    assert sorted(phase(two, name) for name in moving) == ["Completed", *["Failed"] * 3]
-    assert [holder(two, cluster) for cluster in moving.values()].count("shard-1") == 1
+        assert root.patch(path, {"metadata": {"annotations": {LIMIT: None}}}).status == 200
+    moved = [name for name in moving if phase(two, name) == "Completed"]
+    assert len(moved) + births[201] == 3
+    assert set(births) <= {201, 429}
+    assert clusters_here(shard) == before + 3
+    assert [holder(two, cluster) for cluster in moving.values()].count("shard-1") == len(moved)
 
 
 def _seen_limit(two: Fleet, limit: str) -> str | None:

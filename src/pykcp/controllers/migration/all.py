@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pykcp.apis.kcp.shards import HARD_LIMIT_ANNOTATION, limit_of
 from pykcp.controllers.apis.apibinding import APIBindings
 from pykcp.controllers.apis.bound_crds import BoundCRDs
 from pykcp.controllers.apis.objects import ApiObjects
@@ -21,7 +20,6 @@ from pykcp.controllers.tenancy.provisioning import WorkspaceProvisioning
 from pykcp.controllers.tenancy.workspace_reports import WorkspaceReports
 from pykcp.registry.moving.parts import ShardMoves
 from pykcp.registry.shards import KnownShards
-from pykcp.types import Object
 
 
 def make(
@@ -40,9 +38,7 @@ def make(
     if parts.peers is not None and reports is not None:
         known = ApiObjects(lister, lookup)
         definitions = NeededDefinitions(known, BoundCRDs(known, client, now), parts.peers)
-        destination = MigrationDestination(
-            moving.incoming, definitions, parts.peers, shard, lambda: _limit(shards.get(shard))
-        )
+        destination = MigrationDestination(moving.incoming, definitions, parts.peers, shard)
         hosted = HostedClusters(parts.account(workspaces.NAME), lookup, provisioning, shard, now)
         rebind = bindings.controller.add
         settle = ArrivedClusters(lister, hosted, reports, rebind, shard).settle
@@ -57,10 +53,6 @@ def make_plans(parts: ControllerParts) -> MovePlans:
     return MovePlans(
         parts.lister, client, parts.peers, parts.now(), parts.clock, parts.metrics
     )  # fmt: skip
-
-
-def _limit(shard: Object | None) -> int | None:
-    return limit_of(shard, HARD_LIMIT_ANNOTATION) if shard is not None else None
 
 
 async def _nothing(cluster: str) -> None:

@@ -22,7 +22,7 @@ from pykcp.clients.peers import Peers
 from pykcp.controllers.migration.needed_definitions import NeededDefinitions
 from pykcp.controllers.migration.objects import MigrationKey
 from pykcp.controllers.runtime.controller import Requeue
-from pykcp.machinery.status import Conflict, Expired, Gone, StatusError, go_quote
+from pykcp.machinery.status import Conflict, Expired, Gone, StatusError, TooManyRequests
 from pykcp.registry.moving.incoming import IncomingMoves
 from pykcp.registry.moving.records import CopyProgress, Departure, TravellingRow
 from pykcp.types import Object
@@ -54,12 +54,9 @@ class MigrationDestination:
         definitions: NeededDefinitions,
         peers: Peers,
         shard: str,
-        limit: Callable[[], int | None] = lambda: None,
     ) -> None:
-        """`limit`: how many logical clusters the shard may have; None: any number."""
         self._incoming, self._definitions, self._peers = incoming, definitions, peers
-        self._shard, self._limit = shard, limit
-        self._beginning = asyncio.Lock()
+        self._shard = shard
 
     async def take(self, key: MigrationKey, cluster: str, origin: str, report: Report) -> int:
         """Make a logical cluster one of this shard's; the number of entries that were copied.
@@ -72,10 +69,10 @@ class MigrationDestination:
             raise Requeue("what an earlier move has left here is not removed yet")
         if arrival is None and incoming.exists(cluster):
             return 0  # done before
-        async with self._beginning:  # each counts those that began before it
-            if arrival is None:
-                await self._check_room()
+        try:
             await incoming.begin(cluster, origin, key.mark)
+        except TooManyRequests as full:
+            raise DestinationFull(full.message) from full
         move = _Move(self._peers, key, cluster, origin, self._shard)
         if incoming.progress(cluster) is not None or not incoming.exists(cluster):
             await self._copy(move, report)
@@ -97,14 +94,6 @@ class MigrationDestination:
         )
         await incoming.tidy(cluster)
         return entries
-
-    async def _check_room(self) -> None:
-        limit = self._limit()
-        if limit is not None and (count := await self._incoming.count()) >= limit:
-            raise DestinationFull(
-                f"shard {go_quote(self._shard)} has reached its limit of logical clusters "
-                f"({count}/{limit})"
-            )
 
     async def abandon(self, key: MigrationKey, cluster: str) -> None:
         """The migration was cancelled: drop what was copied."""

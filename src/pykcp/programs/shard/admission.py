@@ -61,6 +61,7 @@ from pykcp.programs.shard.stages.foundation import Foundation
 from pykcp.programs.shard.stages.stores import StoresStage
 from pykcp.registry.catalog.claimed import AcceptedClaims
 from pykcp.registry.resource import Resource
+from pykcp.registry.verbs.cluster_room import ClusterRoom
 from pykcp.storage.interface import Store
 
 if TYPE_CHECKING:
@@ -71,7 +72,11 @@ _INGRESSES = GroupVersionResource("networking.k8s.io", "v1", "ingresses")
 
 
 def install_admission(
-    base: Foundation, stores: StoresStage, catalog: CatalogStage, access: AccessStage
+    base: Foundation,
+    stores: StoresStage,
+    catalog: CatalogStage,
+    access: AccessStage,
+    room: ClusterRoom,
 ) -> Quotas:
     """Give the chain of the catalog its plug-ins; returns what quotas and their controller share."""
     store, lookup = stores.store, catalog.lookup
@@ -103,8 +108,11 @@ def install_admission(
         LimitRanger(store),
         ServiceAddresses(store, base.settings.generic.service_ranges),
     )
-    clusters = LogicalClusterLimit(store, lookup, base.settings.shard.shard_name)
-    limits: list[Validating] = [object_count, clusters, ResourceQuota(store, quotas)]
+    limits: list[Validating] = [
+        object_count,
+        LogicalClusterLimit(room),
+        ResourceQuota(store, quotas),
+    ]
     catalog.admission.install(
         _mutating(store, tenants, both, _bare(base)),
         _validating(store, catalog, access.authorizer, tenants, both, limits),

@@ -19,6 +19,7 @@ from pykcp.registry.moving.records import (
     TravellingRow,
     incoming,
 )
+from pykcp.registry.verbs.cluster_room import ClusterRoom
 from pykcp.registry.watch.hub import WatchHub
 from pykcp.storage.errors import RevisionMismatch, StoreError
 from pykcp.storage.interface import Store
@@ -30,16 +31,10 @@ _read_progress = msgspec.json.Decoder(CopyProgress).decode
 
 
 class IncomingMoves:
-    def __init__(self, store: Store, moves: ClusterMoves, hub: WatchHub) -> None:
-        self._store, self._moves, self._hub = store, moves, hub
+    def __init__(self, store: Store, moves: ClusterMoves, hub: WatchHub, room: ClusterRoom) -> None:
+        self._store, self._moves, self._hub, self._room = store, moves, hub, room
         self._announced: set[str] = set()
         """Those that arrive and that listeners of this process know; they count what is new."""
-
-    async def count(self) -> int:
-        """How many logical clusters this shard has, those on their way included."""
-        prefix = kind_prefix(LOGICAL_CLUSTERS)
-        system = len(self._store.keys(f"{prefix}system:"))
-        return await self._store.count(prefix) - system + len(self._moves.arriving)
 
     def arrival(self, cluster: str) -> Arrival | None:
         return self._moves.arriving.get(cluster)
@@ -59,12 +54,17 @@ class IncomingMoves:
         return _read_progress(note) if note else None
 
     async def begin(self, cluster: str, shard: str, migration: str) -> None:
-        """Record that a cluster arrives; what another migration left behind is dropped."""
+        """Record that a cluster arrives; what another migration left behind is dropped.
+
+        Raises TooManyRequests if the shard has no room for it.
+        """
         arrival = Arrival(cluster, shard, migration)
         found = self._moves.arriving.get(cluster)
-        if found is None or found._replace(is_due=False) != arrival:
-            await self._store.discard(cluster)
-            await self._write((PutKey(arrival.key, arrival.encoded()),))
+        if found is not None and found._replace(is_due=False) == arrival:
+            return
+        await self._store.discard(cluster)
+        record = PutKey(arrival.key, arrival.encoded())
+        await self._write((record,), room_for=cluster if found is None else "")
 
     async def prepare(self, cluster: str) -> None:
         """Number revisions ahead of what has come so far, so that `adopt` need not wait for it."""
@@ -155,9 +155,12 @@ class IncomingMoves:
         if arrival is not None:
             await self._write((DeleteKey(arrival.key, arrival.encoded()),))
 
-    async def _write(self, operations: Sequence[Operation]) -> None:
+    async def _write(self, operations: Sequence[Operation], room_for: str = "") -> None:
         try:
-            await self._store.write(operations)
+            if room_for:
+                await self._room.write(self._store, room_for, operations)
+            else:
+                await self._store.write(operations)
         except RevisionMismatch:
             raise
         except StoreError as error:

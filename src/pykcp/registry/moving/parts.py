@@ -8,6 +8,7 @@ from typing import NamedTuple
 from pykcp.registry.moving.incoming import IncomingMoves
 from pykcp.registry.moving.moves import ClusterMoves
 from pykcp.registry.moving.outgoing import OutgoingMoves
+from pykcp.registry.verbs.cluster_room import ClusterRoom
 from pykcp.registry.watch.hub import WatchHub
 from pykcp.storage.interface import Store
 
@@ -39,12 +40,16 @@ class ShardMoves(NamedTuple):
 
 
 def shard_moves(
-    store: Store, hub: WatchHub, moves: ClusterMoves, now: Callable[[], str]
+    store: Store,
+    hub: WatchHub,
+    moves: ClusterMoves,
+    now: Callable[[], str],
+    room: ClusterRoom,
 ) -> ShardMoves:
     return ShardMoves(
         moves,
         OutgoingMoves(store, moves, now),
-        IncomingMoves(store, moves, hub),
+        IncomingMoves(store, moves, hub, room),
         MigrationNews(),
         store.use_slot,
     )

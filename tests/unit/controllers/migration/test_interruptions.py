@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import pathlib
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 import pytest
 
@@ -25,6 +25,7 @@ from pykcp.registry.moving.moves import ClusterMoves
 from pykcp.registry.moving.outgoing import OutgoingMoves
 from pykcp.registry.moving.parts import MigrationNews
 from pykcp.registry.moving.records import CopyProgress, TravellingRow
+from pykcp.registry.verbs.cluster_room import ClusterRoom
 from pykcp.registry.watch.hub import WatchHub
 from pykcp.storage.errors import MovedAway, RevisionMismatch, StoreUnavailable
 from pykcp.storage.interface import Store
@@ -40,6 +41,7 @@ MAPS = f"core/configmaps/{CLUSTER}/default/"
 NEVER_OVER = 60.0
 """Seconds of holding writes that no copy takes, however busy the machine is."""
 T = TypeVar("T")
+Incoming = TypeVar("Incoming", bound=IncomingMoves)
 
 
 class Crash(Exception):
@@ -90,7 +92,11 @@ class ShardInTest:
         )
         self.view = MovingView(outgoing, MigrationNews())
         self.outgoing = outgoing
-        self.incoming = IncomingMoves(self.store, self.moves, self._hub)
+        self.incoming = self.incoming_with(IncomingMoves)
+
+    def incoming_with(self, kind: type[Incoming]) -> Incoming:
+        room = ClusterRoom(self.store, self.moves, "shard", lambda _: None)
+        return kind(self.store, self.moves, self._hub, room)
 
     async def stop(self) -> None:
         self._hub.close()
@@ -164,7 +170,7 @@ class FleetInTest:
 
     async def take(self) -> None:
         shard = self.destination
-        incoming = PointedIncoming(shard.store, shard.moves, cast("Any", shard)._hub)
+        incoming = shard.incoming_with(PointedIncoming)
         incoming.points = self.points
         destination = MigrationDestination(
             incoming, cast("NeededDefinitions", self), cast("Peers", self), "destination"

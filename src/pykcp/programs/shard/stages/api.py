@@ -19,6 +19,8 @@ from pykcp.programs.shard.stages.foundation import Foundation
 from pykcp.programs.shard.stages.stores import StoresStage
 from pykcp.registry.catalog.old_names import WithOldNames
 from pykcp.registry.local_lister import LocalLister
+from pykcp.registry.shards import KnownShards
+from pykcp.registry.verbs.cluster_room import ClusterRoom
 from pykcp.server.app import ApiServer
 from pykcp.server.chain import OwnParts, SharedParts
 from pykcp.server.dispatch import Dispatcher, RemoteResources, StoredVerbs
@@ -52,6 +54,7 @@ class ApiStage:
     verbs: StoredVerbs
     remote: RemoteResources | None
     quotas: Quotas
+    room: ClusterRoom
     audit: AuditTrail | None
     tunnels: TunnelsOnDemand
     """Connections that syncers of Clusters opened."""
@@ -61,7 +64,10 @@ class ApiStage:
 def build_api(
     base: Foundation, stores: StoresStage, catalog: CatalogStage, access: AccessStage
 ) -> ApiStage:
-    quotas = install_admission(base, stores, catalog, access)
+    shard = base.settings.shard.shard_name
+    limit = KnownShards(catalog.lookup).hard_limit
+    room = ClusterRoom(stores.store, stores.moves, shard, limit)
+    quotas = install_admission(base, stores, catalog, access, room)
     authorization = CallAuthorization(access.authorizer, Impersonation(access.authorizer))
     audit = make_audit(base.settings, stores.store, base.metrics)
     flow = make_flow_control(base.settings, base.metrics)
@@ -98,7 +104,9 @@ def build_api(
         Dispatcher(catalog.directory, paths, verbs, authorization, remote, plain).handle,
     )
     trail = audit.trail if audit is not None else None
-    return ApiStage(server, services, shared, clusters, verbs, remote, quotas, trail, tunnels, pods)
+    return ApiStage(
+        server, services, shared, clusters, verbs, remote, quotas, room, trail, tunnels, pods
+    )
 
 
 def _mounts(base: Foundation, access: AccessStage) -> MountProxy:

@@ -72,7 +72,7 @@ def build_views(
         api.services.mount(
             "provisioning", _provisioning(base, stores.store, catalog, access, api, trash)
         )
-    moving = shard_moves(stores.store, stores.hub, stores.moves, stores.sources.now)
+    moving = shard_moves(stores.store, stores.hub, stores.moves, stores.sources.now, api.room)
     if catalog.peers is not None and base.has("LogicalClusterMigration"):
         from pykcp.virtual.moving import MovingWorkspace
 
