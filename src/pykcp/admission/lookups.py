@@ -52,11 +52,11 @@ class AdmissionLookups:
         ):
             own: dict[str, str] | None = request.metadata.get("labels")
             return own
-        name = subject.namespace or subject.name
-        labels: dict[str, str] | None = self.namespace(subject.cluster, name)["metadata"].get(
-            "labels"
-        )
-        return labels
+        if subject.found_labels is None:  # many policies and webhooks may ask
+            name = subject.namespace or subject.name
+            found = self.namespace(subject.cluster, name)
+            subject.found_labels = (found["metadata"].get("labels"),)
+        return subject.found_labels[0]
 
     def namespace_object(self, subject: Subject) -> Object | None:
         """`namespaceObject`; None for what is in no namespace, and for namespaces."""

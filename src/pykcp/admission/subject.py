@@ -52,7 +52,7 @@ class Subject:
     """One write. What does not change while plug-ins work on it."""
 
     __slots__ = (
-        "_shown", "cluster", "encoded", "kind", "name", "namespace", "operation", "request", "resource",
+        "_shown", "cluster", "encoded", "found_labels", "kind", "name", "namespace", "operation", "request", "resource",
         "subresource",
     )  # fmt: skip
 
@@ -70,6 +70,8 @@ class Subject:
         self._shown: dict[Resource, tuple[Object | None, Object | None]] = {}
         self.encoded: dict[Resource, tuple[bytes, bytes]] = {}
         """What webhooks are sent of the objects, until one of them changes."""
+        self.found_labels: tuple[dict[str, str] | None] | None = None
+        """Those of the namespace, once they have been looked up for a selector."""
 
     def shown(self, target: Resource) -> tuple[Object | None, Object | None]:
         """The new and the old object as `target` shows them; see `show` for other versions."""

@@ -122,6 +122,19 @@ class CacheReplica:
 
         self._store.listen(changed)
 
+    def follow_values(
+        self, kind: GroupVersionResource, callback: Callable[[str, bytes], None]
+    ) -> None:
+        """Register a callback for changes of a kind on other shards: logical cluster and value."""
+        prefix = resource_prefix(kind.group, kind.resource)
+
+        def changed(events: Sequence[Event]) -> None:
+            for event in events:
+                if event.key.startswith(prefix) and not self._is_own(event.key):
+                    callback(split(split_key(event.key).cluster).cluster, event.value)
+
+        self._store.listen(changed)
+
     def follow(self, kind: GroupVersionResource, callback: Callable[[str, str], None]) -> None:
         """Register a callback for changes of a kind on other shards: logical cluster and name."""
         prefix = resource_prefix(kind.group, kind.resource)

@@ -250,3 +250,9 @@ def members_of(outlined: Object, names: Collection[str]) -> Object:
     """The metadata and these members of an object in outline, decoded."""
     found = {name: orjson.loads(memoryview(outlined[name])) for name in names if name in outlined}
     return {"metadata": outlined["metadata"], **found}
+
+
+def some_members(text: bytes | msgspec.Raw, names: Collection[str]) -> Object:
+    """These members of a JSON object, decoded; the others are skipped."""
+    found = _MEMBERS.decode(text)
+    return {name: orjson.loads(memoryview(found[name])) for name in names if name in found}

@@ -52,6 +52,11 @@ class Replica(Protocol):
     def listen(self, callback: Callable[[tuple[str, str], str], None]) -> None:
         """Register a callback for changes: group, resource and logical cluster."""
 
+    def follow_values(
+        self, kind: GroupVersionResource, callback: Callable[[str, bytes], None]
+    ) -> None:
+        """Register a callback for changes of a kind on other shards: logical cluster and value."""
+
     def follow(self, kind: GroupVersionResource, callback: Callable[[str, str], None]) -> None:
         """Register a callback for changes of a kind on other shards: logical cluster and name."""
 

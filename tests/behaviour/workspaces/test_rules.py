@@ -207,6 +207,13 @@ def test_types_that_go_in_circles(root: TestClient) -> None:
 )
 def test_types_that_cannot_be(alice: TestClient, given: Object, why: str) -> None:
     refused(alice.post(TYPES, given), why)
+    # Of a large one only what is checked is decoded.
+    rule = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]}
+    large = {
+        **given,
+        "spec": {**given["spec"], "initializer": True, "initializerPermissions": [rule] * 1000},
+    }
+    refused(alice.post(TYPES, large), why)
 
 
 def test_default_bindings_need_the_right_to_bind(shard: ServerProcess, root: TestClient) -> None:

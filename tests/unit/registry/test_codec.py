@@ -172,3 +172,8 @@ def test_members_of_an_outline() -> None:
         "metadata": {"name": "x"},
         "spec": {"a": 1},
     }
+
+
+def test_some_members() -> None:
+    text = b'{"a":{"b":[1]},"c":"\\u00e9","d":null}'
+    assert codec.some_members(text, ("a", "c", "x")) == {"a": {"b": [1]}, "c": "é"}

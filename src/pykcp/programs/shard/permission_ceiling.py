@@ -21,7 +21,6 @@ from pykcp.registry.keys import kind_prefix, split_key
 from pykcp.registry.lookup import ObjectLookup
 from pykcp.steps import Steps
 from pykcp.storage.interface import Event, Store
-from pykcp.types import Object
 
 PREFIX = "apis.kcp.io:binding:"
 
@@ -48,6 +47,7 @@ class PermissionCeiling:
         store.listen(self._follow, (_BINDINGS, _RBAC, _EXPORTS))
         if lookup.replica is not None:
             lookup.replica.listen(self._on_published)
+            lookup.replica.follow_values(API_EXPORTS, self._on_published_export)
 
     def __call__(
         self, attributes: Attributes, cluster: str, state_of: StateOf
@@ -110,23 +110,20 @@ class PermissionCeiling:
             if key.startswith(_BINDINGS):
                 self._roles.touch(split_key(key).cluster)
             elif (key.startswith(_RBAC) and split_key(key).cluster in self._limiting) or (
-                key.startswith(_EXPORTS) and self._matters(event)
+                key.startswith(_EXPORTS) and self._may_matter(split_key(key).cluster, event.value)
             ):
                 self._roles.touch_all()
 
     def _on_published(self, kind: tuple[str, str], cluster: str) -> None:
-        """Something of another shard has changed."""
-        is_role = kind[0] == CLUSTER_ROLES.group
-        is_export = kind == (API_EXPORTS.group, API_EXPORTS.resource)
-        if ((is_role or is_export) and cluster in self._limiting) or (
-            is_export and any(map(_has_policy, self._lookup.all(API_EXPORTS, cluster)))
-        ):
+        """Something has been published: of another shard, or of this one after its own change."""
+        if kind[0] == CLUSTER_ROLES.group and cluster in self._limiting:
             self._roles.touch_all()
 
-    def _matters(self, event: Event) -> bool:
+    def _on_published_export(self, cluster: str, value: bytes) -> None:
+        """An export of another shard has changed."""
+        if self._may_matter(cluster, value):
+            self._roles.touch_all()
+
+    def _may_matter(self, cluster: str, export: bytes) -> bool:
         """Whether an export has, or may have had, a policy."""
-        return _POLICY in event.value or split_key(event.key).cluster in self._limiting
-
-
-def _has_policy(export: Object) -> bool:
-    return bool((export.get("spec") or {}).get("maximalPermissionPolicy"))
+        return _POLICY in export or cluster in self._limiting

@@ -63,7 +63,7 @@ class LargeRequest(AdmissionRequest):
 
     @property
     def has_object(self) -> bool:
-        return self._obj is not None or self._text != _NOTHING
+        return self._obj is not None or self._text != NOTHING
 
     @property
     def metadata(self) -> Object:
@@ -120,8 +120,8 @@ class LargeRequest(AdmissionRequest):
         if old is not None and (resource.conversion is not None or resource.is_older(old)):
             return None
         return (
-            _shown_text(resource, self._split(), cluster) if self.has_object else _NOTHING,
-            _NOTHING
+            _shown_text(resource, self._split(), cluster) if self.has_object else NOTHING,
+            NOTHING
             if old is None
             else _shown_text(resource, ObjectParts(resource.served(old)), cluster),
         )
@@ -136,7 +136,8 @@ class LargeRequest(AdmissionRequest):
         self.finding = judged.finding
 
 
-_NOTHING = b"null"
+NOTHING = b"null"
+"""The text of an object that there is not."""
 
 
 def _shown_text(resource: Resource, parts: ObjectParts, cluster: str) -> bytes:
@@ -151,5 +152,5 @@ def deletion_request(
     ctx: RequestContext, resource: Resource, namespace: str, name: str, value: bytes
 ) -> LargeRequest:
     """A delete as admission sees it, with an object that is decoded only if it is looked at."""
-    nothing = Made(_NOTHING, name, "", [])
+    nothing = Made(NOTHING, name, "", [])
     return LargeRequest(ctx, resource, "DELETE", namespace, nothing, value)

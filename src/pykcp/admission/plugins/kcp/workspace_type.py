@@ -12,8 +12,10 @@ from pykcp.aio.slices import Slices
 from pykcp.auth.authz.chain import Authorizer
 from pykcp.machinery.kcp import clusters
 from pykcp.machinery.resources import WORKSPACE_TYPES
+from pykcp.registry import codec
 from pykcp.registry.lookup import ObjectLookup
 from pykcp.registry.verbs.admitting import AdmissionRequest
+from pykcp.registry.verbs.large_request import NOTHING, LargeRequest
 from pykcp.types import Object
 
 
@@ -30,12 +32,13 @@ class WorkspaceTypeRules:
         return request.operation != "DELETE"
 
     async def validate(self, request: AdmissionRequest) -> None:
-        assert request.obj is not None
-        why = bad_type(request.obj, request.context.cluster)
+        new, old = _judged(request)
+        assert new is not None
+        why = bad_type(new, request.context.cluster)
         if why is not None:
             raise refusal(request, why)
         slices = Slices(request.context.cluster)
-        for path, name in _new_exports(request.obj, request.old):
+        for path, name in _new_exports(new, old):
             if slices.is_over():
                 await slices.next()
             if not await self._may_bind(request, path, name):
@@ -60,6 +63,31 @@ class WorkspaceTypeRules:
         if cluster is None or lookup.logical_cluster(cluster) is None:
             return None
         return cluster
+
+
+_JUDGED = (
+    "defaultChildWorkspaceType",
+    "limitAllowedChildren",
+    "limitAllowedParents",
+    "defaultAPIBindings",
+)
+
+
+def _judged(request: AdmissionRequest) -> tuple[Object | None, Object | None]:
+    """The new and the old type; of large ones only what is checked here."""
+    if isinstance(request, LargeRequest) and (texts := request.shown_texts()) is not None:
+        new, old = texts
+        return _judged_part(new), _judged_part(old)
+    return request.obj, request.old
+
+
+def _judged_part(text: bytes) -> Object | None:
+    if text == NOTHING:
+        return None
+    outline = codec.outline(text)
+    given = outline.get("spec", NOTHING)
+    spec = {} if given == NOTHING else codec.some_members(given, _JUDGED)
+    return {"metadata": outline["metadata"], "spec": spec}
 
 
 def bad_type(obj: Object, cluster: str) -> str | None:
