@@ -5,7 +5,8 @@ a Workspace, and the last step may name another shard, which knows the rest.
 `GET /services/where?since=<revision>` is a stream of lines: the Workspaces and logical clusters
 whose route may have changed since then.
 `GET /services/where?advance=<revision>` makes sure that all later writes have newer revisions, and
-answers with the revision of the shard. All are for members of system:masters.
+answers with the revision of the shard; the one that has `root` names all shards as it knows them
+then. All are for members of system:masters.
 """
 
 from __future__ import annotations
@@ -75,6 +76,15 @@ class RouteChange(msgspec.Struct, omit_defaults=True, frozen=True):
     """The name of the Workspace; "" if the logical cluster itself changed."""
 
 
+class Reached(msgspec.Struct, omit_defaults=True, frozen=True):
+    """How far a shard is."""
+
+    revision: int
+    shards: tuple[str, ...] = ()
+    """All shards of the installation, if it has `root`."""
+
+
 encode = msgspec.json.Encoder().encode
 decode_answer = msgspec.json.Decoder(RouteAnswer).decode
+decode_reached = msgspec.json.Decoder(Reached).decode
 decode_change = msgspec.json.Decoder(RouteChange).decode

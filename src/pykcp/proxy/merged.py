@@ -26,9 +26,9 @@ from pykcp.aio.owner import spawn
 from pykcp.clients.errors import SendFailed
 from pykcp.clients.http.response import HttpResponse, TooLong
 from pykcp.clients.peers import Peers
-from pykcp.clients.remote.errors import error_of
+from pykcp.clients.remote.errors import error_of, error_of_status
 from pykcp.clients.remote.informer import lines
-from pykcp.clients.where import PROGRESS, WHERE, decode_change
+from pykcp.clients.where import PROGRESS, WHERE, decode_reached
 from pykcp.machinery.status import BadRequest, Expired, MethodNotAllowed, StatusError
 from pykcp.proxy.lookup import ShardsAway
 from pykcp.proxy.merge import (
@@ -119,6 +119,8 @@ class MergedCollections:
     def __init__(self, reads: ShardReads, peers: Peers) -> None:
         self._reads, self._peers = reads, peers
         self._progress: dict[str, ShardProgress] = {}
+        self._known_to: dict[str, Sequence[str]] = {}
+        """All shards, as those that know them (the one with `root`) said when they were asked last."""
 
     async def send_watch(
         self, asked: MergedRequest, beginning: AbstractAsyncContextManager[None]
@@ -126,18 +128,32 @@ class MergedCollections:
         """To its end. `beginning`: entered until only events follow. Raises the error to answer."""
         await _MergedWatch(self, asked).run(beginning)
 
-    def has_others(self, shards: frozenset[str]) -> bool:
-        """Whether there are shards besides these."""
-        return not shards.issuperset(self._reads.names())
-
     # --- revisions
 
     async def moment(self, at_least: int = 0, *, is_partial: bool = False) -> tuple[list[str], int]:
         """The shards, and a revision that all of them have reached. Raises ShardsAway.
 
-        `is_partial`: only those that answer, if any does.
+        `is_partial`: only those that answer, if any does. There is no other shard at that revision:
+        the shard that has `root` says so, since this proxy may not have heard of one yet.
         """
-        shards = self._reads.names()
+        deadline = time.monotonic() + _SECONDS
+        while True:
+            shards = self._reads.names()
+            found, revision = await self._moment_of(shards, at_least, is_partial)
+            missing = sorted(self._joined(found).difference(shards))
+            if not missing:
+                return found, revision
+            if time.monotonic() > deadline:
+                raise ShardsAway(missing)
+            await asyncio.sleep(_RETRY)
+
+    def _joined(self, answered: Iterable[str]) -> set[str]:
+        """All shards there are, as those that answered a moment ago know them."""
+        return {name for shard in answered for name in self._known_to.get(shard, ())}
+
+    async def _moment_of(
+        self, shards: list[str], at_least: int, is_partial: bool
+    ) -> tuple[list[str], int]:
         found = await self._on_all(shards, lambda shard: self.advance(shard, 0), is_partial)
         if len(found) > 1 and min(found.values()) < _FIRST_HYBRID:
             raise ShardsAway(["revisions cannot be compared yet"])
@@ -176,7 +192,10 @@ class MergedCollections:
             body = await response.read(_MOST_BYTES)
         if response.status != 200:
             raise error_of(response.status, body)
-        return decode_change(body).revision
+        reached = decode_reached(body)
+        if reached.shards:
+            self._known_to[shard] = reached.shards
+        return reached.revision
 
     async def open(self, shard: str, asked: MergedRequest, **more: object) -> HttpResponse:
         """Raises SendFailed, or the error that the shard answers."""
@@ -328,7 +347,6 @@ class _MergedWatch:
         version = _number(asked, "resourceVersion")
         sends_initial = asked.is_true("sendInitialEvents") or not version
         shards, revision = await collections.moment(version)
-        self._shards = frozenset(shards)
         since = revision if sends_initial else version
         self._merge = EventMerge(shards, since)
         opened = await asyncio.gather(
@@ -407,7 +425,7 @@ class _MergedWatch:
     def _heard(self, shard: str, data: bytes) -> None:
         line = read_line(data)
         if line.type == "ERROR":
-            raise Expired("a shard has ended the watch")
+            raise error_of_status(msgspec.json.decode(data)["object"], 410)
         is_bookmark = line.type == "BOOKMARK"
         if is_bookmark and not self._bookmark:
             self._bookmark = data.partition(b'"metadata"')[0]
@@ -463,8 +481,6 @@ class _MergedWatch:
             if task.done():
                 error = task.exception()
                 return error if isinstance(error, StatusError) else Expired("a shard is away")
-        if self._collections.has_others(self._shards):
-            return Expired("a shard has joined")  # what it has is not among what was listed
         now = time.monotonic()
         if not self._merge.wanted or self._merge.reached > self._reached:
             self._reached, self._waiting_since = self._merge.reached, now

@@ -11,10 +11,10 @@ from msgspec import structs
 from pykcp.apis.kcp.logical_clusters import TYPE_ANNOTATION
 from pykcp.auth.authn.chain import Authentication
 from pykcp.auth.user import MASTERS, User
-from pykcp.clients.where import RouteAnswer, RouteChange, WorkspaceStep, encode
+from pykcp.clients.where import Reached, RouteAnswer, RouteChange, WorkspaceStep, encode
 from pykcp.machinery.kcp import clusters
 from pykcp.machinery.kcp.hashes import home_cluster_name
-from pykcp.machinery.resources import LOGICAL_CLUSTERS, WORKSPACES
+from pykcp.machinery.resources import LOGICAL_CLUSTERS, SHARDS, WORKSPACES
 from pykcp.machinery.status import BadRequest, Expired, Forbidden, MethodNotAllowed, StatusError
 from pykcp.programs.shard.clusters import ShardClusters
 from pykcp.registry.errors import translate
@@ -33,6 +33,7 @@ from pykcp.wire.exchange import Exchange, IncomingRequest, Stream
 _WORKSPACES, _CLUSTERS = kind_prefix(WORKSPACES), kind_prefix(LOGICAL_CLUSTERS)
 _MOVES = (DEPARTED, ARRIVING)
 """Records of logical clusters that have moved away, or are about to be served here."""
+_SHARDS = f"{kind_prefix(SHARDS)}{clusters.ROOT}//"
 _PAGE = 1000
 _PREFIXES = 16
 """Beginnings of a path that are looked for, the longest first."""
@@ -68,6 +69,9 @@ class WhereService:
         self._authentication = authentication
         self._streams: dict[Stream, Callable[[], None]] = {}
         self._is_closed = False
+        self._shards: tuple[str, ...] | None = None
+        """The names of Shards in `root`, if they were read since they changed."""
+        store.listen(self._forget_shards, (_SHARDS,))
 
     def wants_streaming(self, request: IncomingRequest) -> bool:
         return False
@@ -197,7 +201,13 @@ class WhereService:
 
     def _answer_revision(self, call: Call) -> None:
         self._hub.report_progress()
-        call.exchange.respond(200, JSON_HEADERS, encode(RouteChange(self._store.revision)))
+        if self._shards is None:
+            self._shards = tuple(key[len(_SHARDS) :] for key in self._store.keys(_SHARDS))
+        reached = Reached(self._store.revision, self._shards)
+        call.exchange.respond(200, JSON_HEADERS, encode(reached))
+
+    def _forget_shards(self, events: Sequence[Event]) -> None:
+        self._shards = None
 
     # --- changes
 

@@ -58,9 +58,11 @@ class WatchHub:
         prefixes: Callable[[str], Iterable[str]] = enclosing_prefixes,
         *,
         is_shared: bool = False,
+        joined: str = "",
     ) -> None:
         """`prefixes`: under which prefixes a key may be watched. `is_shared`: other servers use the
-        store, and may be asked for its progress in place of this one.
+        store, and may be asked for its progress in place of this one. `joined`: the key that is
+        written when a shard joins.
         """
         self._store = store
         self._prefixes = prefixes
@@ -92,6 +94,8 @@ class WatchHub:
         self.count = 0
         self.delivered = 0
         self.ended_slow = 0
+        if joined:  # before events of the same batch are delivered
+            store.listen(lambda events: self._end_merged(events, joined), (joined,))
         self._unlisten = store.listen(self.deliver)
 
     def close(self) -> None:
@@ -158,6 +162,15 @@ class WatchHub:
     def refuse_when(self, is_closed: Callable[[str], bool]) -> None:
         """End watches of a prefix for which this is true when they begin."""
         self._is_closed = is_closed
+
+    def _end_merged(self, events: Sequence[Event], joined: str) -> None:
+        """End what is part of watches over all shards, of which there is one more now.
+
+        They have got everything before it and nothing after it, and cannot go on from there.
+        """
+        if any(event.key == joined for event in events):
+            for watcher in list(self._progress):
+                self.end(watcher)
 
     def end_moved(self, cluster: str, shard: str, revision: int) -> None:
         """End the watches in a logical cluster that is on another shard now, and all that begin.

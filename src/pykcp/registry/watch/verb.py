@@ -23,6 +23,7 @@ from pykcp.registry.verbs.large_work import ObjectShape
 from pykcp.registry.verbs.read import ListOptions, Pager
 from pykcp.registry.watch.converting import ConvertingSink, RawEncoder
 from pykcp.registry.watch.deferring import DeferringEncoder, DeferringSink, elsewhere, line_of
+from pykcp.registry.watch.joining import last_joined
 from pykcp.registry.watch.selection import EVERYTHING, Selection
 from pykcp.registry.watch.watchers import EventEncoder, Sink, Watcher, WatchGroup, departed
 from pykcp.storage.errors import Compacted, StoreError
@@ -140,10 +141,12 @@ async def watch(
     matches = options.selection.matcher()
     group = WatchGroup(prefix, key, matches, events, resource.services.hub.hidden_from(watcher))
     try:
-        slices, oldest = ShortSlices(), store.complete_since(prefix)
-        if since < oldest and not options.sends_initial:
-            raise Compacted(since, oldest)
-        while watcher.since < store.revision and not sink.closed:
+        slices = ShortSlices()
+        while True:
+            if not options.sends_initial:
+                _check_since(since, _oldest(store, prefix, options))
+            if watcher.since >= store.revision or sink.closed:
+                break
             await _catch_up(resource, group, watcher, encoder, slices)
     except StoreError as error:
         status = translate(error)
@@ -156,6 +159,17 @@ async def watch(
     if not sink.closed:
         resource.services.hub.open(prefix, key, matches, events, watcher, options.timeout)
     return watcher
+
+
+def _oldest(store: Store, prefix: str, options: WatchOptions) -> int:
+    """The revision from which on a watch misses nothing."""
+    oldest = store.complete_since(prefix)
+    return max(oldest, last_joined(store)) if options.wants_progress else oldest
+
+
+def _check_since(since: int, oldest: int) -> None:
+    if since < oldest:
+        raise Compacted(since, oldest)
 
 
 def _scope(

@@ -1,11 +1,13 @@
-"""Shards: defaults the external and virtual workspace URLs to the base URL."""
+"""Shards: defaults the external and virtual workspace URLs to the base URL, and notes new ones."""
 
 from __future__ import annotations
 
+from pykcp.machinery.kcp.clusters import ROOT
 from pykcp.machinery.resources import SHARDS
 from pykcp.machinery.status import Invalid, StatusError, invalid
 from pykcp.machinery.untyped import mapping
 from pykcp.registry.verbs.admitting import AdmissionRequest
+from pykcp.registry.watch.joining import marked
 
 _ADDRESSES = ("baseURL", "externalURL", "virtualWorkspaceURL")
 
@@ -37,3 +39,6 @@ class ShardAddresses:
             kind = request.resource.kind
             errors = [invalid(f"spec.{name}", spec.get(name), "must be a string") for name in wrong]
             raise Invalid.fields(SHARDS.group, kind, request.name, errors)
+        context = request.context
+        if request.operation == "CREATE" and context.cluster == ROOT and not context.dry_run:
+            request.reserve(marked)

@@ -18,6 +18,7 @@ from pykcp.registry.clock import Sources, Timestamps
 from pykcp.registry.keys import enclosing_prefixes
 from pykcp.registry.moving.moves import ClusterMoves
 from pykcp.registry.watch.hub import WatchHub
+from pykcp.registry.watch.joining import JOINED
 from pykcp.storage.group import ServerGroup
 from pykcp.storage.interface import SEALED_INDEX, Store
 
@@ -41,7 +42,9 @@ class StoresStage:
 
 def build_stores(base: Foundation, store: Store, cache_store: Store) -> StoresStage:
     """On stores that are started: their content is read while the next stages are built."""
-    hub = WatchHub(store, asyncio.get_running_loop(), is_shared=store.group is not None)
+    hub = WatchHub(
+        store, asyncio.get_running_loop(), is_shared=store.group is not None, joined=JOINED
+    )
     base.metrics.add(*_gauges(store, hub))
     if store.group is not None:
         base.metrics.add(*_group_gauges(store.group))
