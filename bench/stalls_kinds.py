@@ -350,30 +350,58 @@ def _review(spec: dict[str, Any]) -> Script:
     return script
 
 
+def _unread_reviews(fields: dict[str, Any]) -> Script:
+    """Bodies that say much of which nothing is used, to all kinds of reviews."""
+
+    async def script(a: Attacker) -> AsyncIterator[None]:
+        attributes = {"verb": "get", "resource": "configmaps", "namespace": a.room.namespace}
+        asked = {"user": "x", "resourceAttributes": attributes, "token": "x"}
+        body = _bytes({"spec": {**asked, "namespace": a.room.namespace}, **fields})
+        kinds = ("subjectaccessreviews", "selfsubjectaccessreviews", "selfsubjectrulesreviews")
+        paths = [f"/apis/authorization.k8s.io/v1/{kind}" for kind in kinds]
+        yield
+        for path in (*paths, "/apis/authentication.k8s.io/v1/tokenreviews"):
+            await a.send("POST", path, body)
+
+    return script
+
+
 _WARRANT = '{"user":"u%d"}'
 _add(
-    "60,000 warrants in a review",
+    "20,000 warrants in a review",
     _review(
         {
             "user": "x",
-            "extra": {"authorization.kcp.io/warrant": [_WARRANT % n for n in range(60_000)]},
+            "extra": {"authorization.kcp.io/warrant": [_WARRANT % n for n in range(20_000)]},
         }
     ),
     has_peer=False,
 )
 _add(
-    "60,000 scopes in a review",
+    "30,000 scopes in a review",
     _review(
         {
             "user": "x",
-            "extra": {"authentication.kcp.io/scopes": [f"cluster:c{n}" for n in range(60_000)]},
+            "extra": {"authentication.kcp.io/scopes": [f"cluster:c{n}" for n in range(30_000)]},
         }
     ),
     has_peer=False,
 )
 _add(
-    "100,000 groups in a review",
-    _review({"user": "x", "groups": [f"g{n}" for n in range(100_000)]}),
+    "50,000 groups in a review",
+    _review({"user": "x", "groups": [f"g{n}" for n in range(50_000)]}),
+)
+_add(
+    "30,000 extra keys in a review",
+    _review({"user": "x", "extra": {f"e{n:x}": ["a"] for n in range(30_000)}}),
+)
+_add(
+    "3 MB of unknown fields in reviews",
+    _unread_reviews({f"u{n}": [] for n in range(240_000)}),
+)
+_add(
+    "500 KB of unknown fields in reviews",
+    _unread_reviews({f"u{n}": [] for n in range(36_000)}),
 )
 
 

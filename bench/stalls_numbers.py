@@ -110,6 +110,23 @@ def _quotas(count: int) -> Script:
     return script
 
 
+def _long_quota(count: int) -> Script:
+    """A quota of so many names; one of more is refused."""
+
+    async def script(a: Attacker) -> AsyncIterator[None]:
+        path = f"/api/v1/namespaces/{a.room.namespace}/resourcequotas"
+        hard = {f"count/r{n}.example.com": "1" for n in range(count - 1)}
+        hard["count/configmaps"] = "1000"
+        yield
+        await a.send("POST", path, {"metadata": meta("q"), "spec": {"hard": hard}})
+        more = {f"count/m{n}.example.com": "1" for n in range(5 * count)}
+        await a.send("POST", path, {"metadata": meta("r"), "spec": {"hard": {**hard, **more}}})
+        await asyncio.sleep(1.5)
+        await _many(a, a.configmaps, _config_maps(100), is_setup=False)
+
+    return script
+
+
 def _policies(count: int, expression: str) -> Script:
     async def script(a: Attacker) -> AsyncIterator[None]:
         rule = {
@@ -278,6 +295,7 @@ def _nested(depth: int) -> Script:
 
 
 _add("200 quotas in one namespace", _quotas(200))
+_add("creates under a quota of 10,000 names", _long_quota(10_000), has_peer=False)
 _add("500 policies on one kind", _policies(500, "object.metadata.name != 'x'"))
 _add("policy of 300 questions to the authorizer", _asking_policy(300))
 _add("300 aggregated roles of 300 parts", _aggregated(300), has_peer=False)

@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import Any, cast
 
+import orjson
+
 from pykcp.apis.loader import library
 from pykcp.auth import reviews, token_request
 from pykcp.auth.authn.chain import Authentication
@@ -28,8 +30,8 @@ from pykcp.registry.verbs.read import find
 from pykcp.server.call import Call
 from pykcp.server.handlers.get import transformed
 from pykcp.server.handlers.options import check_write_options
-from pykcp.server.media.answers import send_object
-from pykcp.server.media.bodies import check_type, media_type, parse_as, raise_or_warn, read_object
+from pykcp.server.media.answers import is_plain_json, send_object, send_reformed
+from pykcp.server.media.bodies import check_type, media_type, parse_as, raise_or_warn, read_review
 from pykcp.server.media.negotiation import JSON
 from pykcp.types import Object
 
@@ -86,7 +88,7 @@ class Answered:
 
     async def _review(self, call: Call) -> None:
         check_write_options(call, "CreateOptions")
-        review = await read_object(call, call.resource)
+        review = await read_review(call)
         metadata = review.setdefault("metadata", {})
         wipe_system_fields(metadata)
         match_namespace(call.resource, call.info.namespace, metadata)
@@ -100,7 +102,10 @@ class Answered:
         admit = partial(admission.validate, gate)
         answer = await self._reviews[call.resource.plural](call, review, admit)
         head = {"kind": call.resource.kind, "apiVersion": call.resource.api_version}
-        _send(call, {**head, **answer})
+        shown = {**head, **answer}
+        is_short = is_plain_json(call) or bool(call.accepted.transform)
+        if is_short or not await send_reformed(call, orjson.dumps(shown), 201):
+            _send(call, shown)
 
     def _asked(self, call: Call) -> Authorizer:
         """Whom a review asks; what the stages decide is noted if there is an audit trail."""

@@ -176,3 +176,23 @@ def test_tokens_in_namespaces_that_go_or_are_not_there(cluster: TestClient) -> N
     spec = {"user": "x", "resourceAttributes": {"namespace": "going", "verb": "get"}}
     local = "namespaces/going/localsubjectaccessreviews"
     assert cluster.post(f"{AUTHORIZATION}/{local}", {"spec": spec}).status == 201
+
+
+def test_long_reviews(bot: TestClient) -> None:
+    """They are read by a worker, and answered like short ones; much longer ones are refused."""
+    groups = [f"g{n}" for n in range(20_000)]
+    spec = {"user": "x", "groups": groups, **QUESTION}
+    body = {"spec": spec, "unknown": 1}
+    path = _path("subjectaccessreviews")
+    reply = bot.post(path, body)
+    assert reply.status == 201
+    assert reply.json["spec"]["groups"] == groups
+    assert reply.json["status"]["allowed"] is False
+    assert reply.header("warning") == '299 - "unknown field \\"unknown\\""'
+    yaml = bot.post(path, body, accept="application/yaml")
+    assert yaml.status == 201
+    assert b"- g19999" in yaml.body
+    strict = bot.post(f"{path}?fieldValidation=Strict", body)
+    assert (strict.status, "unknown field" in strict.json["message"]) == (400, True)
+    spec["groups"] = [f"g{n}" for n in range(80_000)]
+    assert bot.post(path, body).status == 413

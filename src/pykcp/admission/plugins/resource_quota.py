@@ -18,7 +18,7 @@ Kubernetes. A quota of a whole logical cluster only counts.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -320,7 +320,7 @@ class ResourceQuota:
             return
         used = await self._usage(request, quota, requested)
         used |= {name: charge.more[name] for name in requested if name in charge.more}
-        hard = _limits(quota)
+        hard = _limits(quota, requested)
         after = {name: used[name] + requested[name] for name in requested}
         exceeded = sorted(name for name in requested if after[name] > hard[name])
         if exceeded and request.subresource != "status":
@@ -331,9 +331,10 @@ class ResourceQuota:
         self, request: AdmissionRequest, quota: Object, names: Amounts
     ) -> dict[str, Quantity]:
         """What the quota has counted; what it has not yet is counted now."""
-        known = {name: amount(text) for name, text in _used(quota).items()}
-        if all(name in known for name in names):
-            return {name: known[name] for name in names}
+        used = _used(quota)
+        known = {name: amount(used[name]) for name in names if name in used}
+        if len(known) == len(names):
+            return known
         cluster = request.context.cluster
         namespace = "" if is_wide(quota) else request.namespace
         number = await self._store.count(range_prefix(request.resource.prefix, cluster, namespace))
@@ -396,13 +397,10 @@ def _metered(
     return measured.usage(quota, limited)
 
 
-def _limits(quota: Object) -> dict[str, Quantity]:
+def _limits(quota: Object, names: Iterable[str]) -> dict[str, Quantity]:
     """Counts are limited at once, all else as soon as it is known what is used of it."""
-    known: dict[str, str] = {
-        **_status(quota, "hard"),
-        **((quota.get("spec") or {}).get("hard") or {}),
-    }
-    return {name: amount(text) for name, text in known.items()}
+    status, spec = _status(quota, "hard"), (quota.get("spec") or {}).get("hard") or {}
+    return {name: amount(spec[name] if name in spec else status[name]) for name in names}
 
 
 _ZERO, _ONE = Quantity(0, 0), Quantity(1, 0)

@@ -121,7 +121,7 @@ class ResourceQuotas:
         used = {n: amount for n, amount in (before.get("used") or {}).items() if n in hard}
         where = place._replace(namespace="") if is_wide(quota) else place
         slices, stored = Slices(place.cluster), self._stored(place.cluster)
-        counts = [name for name in hard if _is_counted(name) and not _is_metered(name, quota)]
+        counts = {name for name in hard if _is_counted(name) and not _is_metered(name, quota)}
         for counted in counts:
             number = await self._number(where, counted, stored)
             if number is not None:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from pykcp.machinery.metadata import metadata_of
 from pykcp.machinery.status import OPTIMISTIC_LOCK, Conflict, NotFound
 from pykcp.registry import codec
 from pykcp.registry.context import RequestContext
@@ -168,8 +169,8 @@ async def delete_collection(
     values = found.values
 
     async def go(value: bytes, collection: Sequence[bytes] | None = None) -> bool:
-        metadata = codec.decode(value)["metadata"]
-        place, name = metadata.get("namespace", ""), metadata["name"]
+        metadata = metadata_of(value)  # some of them are large, and many begin at once
+        place, name = metadata.namespace, metadata.name
         try:
             await delete(
                 resource, ctx, place, name, options, is_collective=True, collection=collection

@@ -70,6 +70,7 @@ from pykcp.server.large.conversions import ConversionAnswers, ReplayedCalls, fin
 from pykcp.server.large.refs import Asker, KindRef
 from pykcp.server.large.scales import scale_of
 from pykcp.server.media.answers import in_form
+from pykcp.server.media.bodies import Sent, read_sent
 from pykcp.server.media.pieces import piece
 from pykcp.types import Object
 
@@ -87,6 +88,12 @@ def with_answers(job: str, given: ConversionAnswers, *args: Any) -> Any:
 def check(ref: KindRef, asker: Asker, recipe: Recipe) -> None:
     """Raises what is wrong with a body."""
     recipe.bind(_resource(ref), asker.context().warn)
+
+
+def read_body(ref: KindRef, sent: Sent) -> tuple[bytes, list[str]]:
+    """An object that is answered, not stored, and the warnings about it."""
+    warnings: list[str] = []
+    return orjson.dumps(read_sent(sent, _resource(ref), warnings.append)), warnings
 
 
 def new_object(ref: KindRef, asker: Asker, namespace: str, recipe: Recipe, missing: str) -> Made:

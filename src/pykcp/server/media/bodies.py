@@ -21,8 +21,9 @@ from pykcp.machinery.status import (
     go_quote,
     invalid,
 )
-from pykcp.registry.resource import Resource
+from pykcp.registry.resource import LARGE, Resource
 from pykcp.server.call import Call
+from pykcp.server.large.refs import KindRef
 from pykcp.server.media import negotiation, yaml_text
 from pykcp.types import Object
 
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 LIMIT = 3 * 1024 * 1024
 _SMALL = 128 * 1024
 """The weight of what is small by nature, and read on the event loop."""
+_LARGEST_REVIEW = 512 * 1024
+"""Octets of a review: its answer repeats it, and each group and each extra value is looked at."""
 
 
 def body_of(call: Call) -> bytes:
@@ -184,24 +187,28 @@ def _parse_protobuf(body: bytes, message: Message, kind: str) -> Object:
     return {"kind": given or kind, "apiVersion": api_version, **obj}
 
 
-async def read_object(call: Call, resource: Resource) -> Object:
-    """The body as a decoded object of the resource's kind. Long YAML is read by a worker."""
-    sent, large = sent_of(call), resource.services.large
-    if large is not None and sent.weight > max(_SMALL, len(sent.body)):
-        text = await large.compute(
-            call.cluster, f"{__name__}:as_json", sent, resource.kind, resource.api_version
+async def read_review(call: Call) -> Object:
+    """The body as a decoded object of a kind that is answered; a worker reads a long one."""
+    sent, resource = sent_of(call), call.resource
+    if len(sent.body) > _LARGEST_REVIEW:
+        raise RequestEntityTooLarge(
+            f"Request entity too large: limit is {_LARGEST_REVIEW}", details=False
         )
-        sent = sent._replace(body=text, form=negotiation.JSON)
-    return read_sent(sent, resource, call.context.warn)
-
-
-def as_json(sent: Sent, kind: str, api_version: str) -> bytes:
-    """A body as JSON text; for worker processes."""
-    return orjson.dumps(parse_sent(sent, kind, api_version))
+    large, context = resource.services.large, call.context
+    if large is None or sent.weight <= LARGE:
+        return read_sent(sent, resource, context.warn)
+    ref = KindRef(resource.group, resource.plural, resource.version, b"", (), 0)
+    text, warnings = await large.compute(
+        call.cluster, "pykcp.server.large.jobs:read_body", ref, sent
+    )
+    for each in warnings:
+        context.warn(each)
+    review: Object = orjson.loads(text)
+    return review
 
 
 def read_sent(sent: Sent, resource: Resource, warn: Warn) -> Object:
-    """The same for a body without its request; `warn` is called for accepted problems."""
+    """The body as a decoded object of the resource's kind; `warn` is called for accepted problems."""
     value = parse_sent(sent, resource.kind, resource.api_version)
     body = sent.body
     if resource.definition.native or resource.definition.is_kubernetes:

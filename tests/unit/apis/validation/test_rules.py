@@ -12,7 +12,7 @@ from pykcp.apis.kube.validation.objectmeta import (
     validate_object_meta,
 )
 from pykcp.apis.kube.validation.rules import carry_system_metadata
-from pykcp.machinery.status import FieldError, invalid
+from pykcp.machinery.status import FieldError, invalid, too_many
 from pykcp.types import Object
 
 META = {"name": "x", "namespace": "ns", "uid": "u", "creationTimestamp": "2024-01-01T00:00:00Z"}
@@ -258,3 +258,35 @@ def test_metadata_that_are_plain_have_no_errors(links: Object, expected: bool) -
     assert is_plain(found, True) is expected
     errors = validate_object_meta(found, True, name_is_subdomain, kube_finalizers=True)
     assert not (expected and errors)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"hard": {f"count/r{n}.example.com": "1" for n in range(10_001)}},
+        {"hard": {"pods": "1"}, "scopes": ["BestEffort"] * 10_000},
+        {
+            "scopeSelector": {
+                "matchExpressions": [
+                    {
+                        "scopeName": "PriorityClass",
+                        "operator": "In",
+                        "values": [f"v{n}" for n in range(10_000)],
+                    }
+                ]
+            }
+        },
+    ],
+)
+def test_quotas_have_a_size(spec: Object) -> None:
+    """One that is too large can be changed, but not its limits."""
+    rules = validation.strategy_for("", "resourcequotas")
+    made: Object = {"metadata": {"name": "x", "namespace": "ns"}, "spec": spec}
+    errors, _ = validation.before_create(rules, made)
+    assert [str(error) for error in errors] == [str(too_many("spec", 10_001, 10_000))]
+    old: Object = {"metadata": {**META, "resourceVersion": "5"}, "spec": spec}
+    labelled = {"metadata": {**old["metadata"], "labels": {"a": "b"}}, "spec": spec}
+    assert validation.before_update(rules, labelled, old) == ([], [])
+    other = {"metadata": {**old["metadata"]}, "spec": {**spec, "scopes": ["Terminating"] * 10_001}}
+    errors, _ = validation.before_update(rules, other, old)
+    assert [error.path for error in errors] == ["spec"]

@@ -14,7 +14,7 @@ from pykcp.apis.kube.validation.objectmeta import (
 from pykcp.apis.kube.validation.rules import Facts, KindRules, keep
 from pykcp.machinery import quantity
 from pykcp.machinery.meta import metadata, resource_version
-from pykcp.machinery.status import FieldError, invalid, required
+from pykcp.machinery.status import FieldError, invalid, required, too_many
 from pykcp.types import Object
 
 _POD_COMPUTE = frozenset((
@@ -23,6 +23,9 @@ _POD_COMPUTE = frozenset((
 _POD_SCOPES = frozenset((
     "Terminating", "NotTerminating", "NotBestEffort", "PriorityClass", "CrossNamespacePodAffinity",
 ))  # fmt: skip
+_MOST = 10_000
+"""Names, scopes and values of one quota: each write that it counts reads all of them. Upstream's
+store, which takes 1.5 MiB for an object, does not take the status of a much larger one."""
 _SCOPES = frozenset((*_POD_SCOPES, "BestEffort", "VolumeAttributesClass"))
 _EXISTS_ONLY = frozenset((
     "BestEffort", "NotBestEffort", "Terminating", "NotTerminating", "CrossNamespacePodAffinity",
@@ -56,6 +59,14 @@ def _misapplied(scope: str, hard: Amounts) -> int:
 def _conflicting(scopes: Sequence[str]) -> int:
     pairs = (("BestEffort", "NotBestEffort"), ("Terminating", "NotTerminating"))
     return sum(1 for one, other in pairs if one in scopes and other in scopes)
+
+
+def _size_errors(spec: Object) -> list[FieldError]:
+    expressions = (spec.get("scopeSelector") or {}).get("matchExpressions") or ()
+    parts = [spec.get("hard"), spec.get("scopes"), expressions]
+    parts += [expression.get("values") for expression in expressions]
+    size = sum(len(part) for part in parts if part)
+    return [too_many("spec", size, _MOST)] if size > _MOST else []
 
 
 def _spec_errors(spec: Object) -> list[FieldError]:
@@ -125,7 +136,8 @@ def _expression_errors(expression: Object, scope: str, path: str) -> list[FieldE
 
 def _validate_quota(obj: Object, _: Facts) -> list[FieldError]:
     errors = validate_object_meta(metadata(obj), True, name_is_subdomain, kube_finalizers=True)
-    errors += _spec_errors(obj.get("spec") or {})
+    spec = obj.get("spec") or {}
+    errors += _size_errors(spec) or _spec_errors(spec)
     return errors + _status_errors(obj)
 
 
@@ -137,10 +149,12 @@ def _status_errors(obj: Object) -> list[FieldError]:
 
 def _validate_quota_update(new: Object, old: Object, _: Facts) -> list[FieldError]:
     errors = validate_object_meta_update(metadata(new), metadata(old), kube_finalizers=True)
-    spec = new.get("spec") or {}
+    spec, before = new.get("spec") or {}, old.get("spec") or {}
+    if spec != before and (too_large := _size_errors(spec)):
+        return errors + too_large
     errors += _spec_errors(spec)
     scopes = spec.get("scopes") or []
-    if set(scopes) != set((old.get("spec") or {}).get("scopes") or []):
+    if set(scopes) != set(before.get("scopes") or []):
         errors.append(invalid("spec.scopes", spec.get("scopes"), IMMUTABLE))
     return errors
 
