@@ -38,6 +38,6 @@ def copied(spec: bytes) -> dict[str, Any]:
 )
 async def test_copies_are_compared(keeps_texts: bool, spec: bytes, expected: CopyAction) -> None:
     """kcp's cache server sorts members: a copy there is not written again and again."""
-    published = cast(PublishedCopies, Published(keeps_texts))
+    published = cast("PublishedCopies", Published(keeps_texts))
     todo = await plan_copy(published, "c", codec.outline(LOCAL), copied(spec), "root")
     assert todo.action is expected
