@@ -10,7 +10,7 @@ from pykcp.machinery.metadata import Metadata, metadata_of
 from pykcp.machinery.resources import LOGICAL_CLUSTERS, GroupVersionResource
 from pykcp.registry.catalog.directory import Directory
 from pykcp.registry.keys import kind_prefix, resource_prefix
-from pykcp.registry.local_lister import find_resource, metadata_pages
+from pykcp.registry.local_lister import find_resource, value_pages
 from pykcp.registry.resource import Resource
 from pykcp.registry.stored import StoreReader
 from pykcp.storage.interface import Entry, Query, Store
@@ -26,6 +26,8 @@ class ContentItem(NamedTuple):
     metadata: Metadata
     entry: Entry | None = None
     """As it was read, if there are few."""
+    size: int = 0
+    """Octets that are stored of it."""
 
 
 class ClusterContent:
@@ -49,17 +51,19 @@ class ClusterContent:
                 continue
             resource = find_resource(self._directory, cluster, _served(definition))
             if len(keys) > _FEW:
-                async for page in metadata_pages(self._store, place):
-                    items += (ContentItem(resource, metadata) for metadata in page)
+                async for page in value_pages(self._store, Query(place)):
+                    for value in page:
+                        items.append(ContentItem(resource, metadata_of(value), size=len(value)))
+                        if slices.is_over():
+                            await slices.next()
                 continue
             for key in keys:
                 entry = self._store.get(key)
                 if entry is None:
                     continue
-                is_small = len(entry.value) <= _LARGE
-                items.append(
-                    ContentItem(resource, metadata_of(entry.value), entry if is_small else None)
-                )
+                size = len(entry.value)
+                kept = entry if size <= _LARGE else None
+                items.append(ContentItem(resource, metadata_of(entry.value), kept, size))
                 if slices.is_over():
                     await slices.next()
         return items

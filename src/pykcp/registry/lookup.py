@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
+from pykcp.aio.slices import in_slices
 from pykcp.apis.kcp.logical_clusters import PATH_ANNOTATION
 from pykcp.caching import BoundedCache
 from pykcp.machinery.kcp import clusters
@@ -26,6 +27,8 @@ from pykcp.types import Object
 CLUSTER_ANNOTATION = "kcp.io/cluster"
 _KEEP_BYTES = 16 << 20
 """Octets of JSON of which decoded objects are kept; they take about eight times as much memory."""
+_LARGE = 256 * 1024
+"""Octets of an object that takes some milliseconds to decode."""
 _OBJECT = 1024
 """Octets that an object costs whatever it says."""
 
@@ -98,6 +101,35 @@ class ObjectLookup:
             return self.replica.get(kind, cluster, name, namespace)
         decoded = resource.object_of(entry.value), len(entry.value)
         return self._decoded.put(key, decoded)[0]
+
+    def has(self, kind: GroupVersionResource, cluster: str, name: str) -> bool:
+        """Whether there is such an object, without decoding it."""
+        key = object_key(self._resource(kind).prefix, cluster, "", name)
+        if self._store.get(key) is not None:
+            return True
+        return self.replica is not None and self.replica.get(kind, cluster, name) is not None
+
+    async def prepare(self, kind: GroupVersionResource, cluster: str, name: str) -> None:
+        """Decode an object of this shard in slices if it is large, so that `get` has it at hand."""
+        resource = self._resource(kind)
+        key = object_key(resource.prefix, cluster, "", name)
+        entry = self._store.get(key) if self._decoded.get(key) is None else None
+        if entry is None or len(entry.value) <= _LARGE:
+            return
+        decoded = await in_slices(resource.object_in_steps(entry.value), cluster)
+        now = self._store.get(key)
+        if now is not None and now.revision == entry.revision:
+            self._decoded.put(key, (decoded, len(entry.value)))
+
+    async def read(self, kind: GroupVersionResource, cluster: str, name: str) -> Object | None:
+        """An object of this shard that the caller may change; decoded in slices if it is large."""
+        resource = self._resource(kind)
+        entry = self._store.get(object_key(resource.prefix, cluster, "", name))
+        if entry is None:
+            return None
+        if len(entry.value) <= _LARGE:
+            return resource.object_of(entry.value)
+        return await in_slices(resource.object_in_steps(entry.value), cluster)
 
     def all(self, kind: GroupVersionResource, cluster: str) -> list[Object]:
         """All objects of a kind in a cluster with few of them, from this shard or the replica."""

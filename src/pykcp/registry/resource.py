@@ -404,6 +404,16 @@ class Resource:
             obj = self.conversion.from_storage(obj)
         return obj
 
+    def object_in_steps(self, value: bytes) -> Steps[Object]:
+        """`object_of` for a value that may be large."""
+        if self.conversion is not None or self.refresh is not None or self.is_plain:
+            return self.object_of(value)
+        obj = yield from codec.decode_in_steps(value)
+        if value[-2] == _SPACE:
+            self._check_version(value)
+            del obj["apiVersion"]
+        return {"kind": self.kind, "apiVersion": self.api_version, **obj}
+
     def object_of(self, value: bytes) -> Object:
         """Stored bytes as an object of this version, type included."""
         obj = self._object(value)

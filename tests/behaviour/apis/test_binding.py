@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from pykcp.testing.apis import BINDINGS, EXPORTS, RESOURCE, SCHEMAS, export, schema
+from pykcp.testing.apis import (
+    BINDINGS,
+    EXPORTS,
+    RESOURCE,
+    SCHEMAS,
+    accepted,
+    binding,
+    export,
+    schema,
+)
 from pykcp.testing.binding import (
     COWBOYS,
     bind,
@@ -59,6 +68,28 @@ def test_bound_in_one_write(cluster: TestClient, provider: TestClient) -> None:
     lock = cluster.get(CLUSTER).json["metadata"]["annotations"][LOCKS]
     assert lock == '{"cowboys.wild.west":{"n":"cowboys"}}'
     assert cluster.post(COWBOYS, cowboy()).status == 201
+
+
+def test_a_large_binding_is_bound_and_unbound(cluster: TestClient, provider: TestClient) -> None:
+    """Worker processes compute its writes; what is bound and locked is as of a small one."""
+    exported = offer(provider)
+    given = binding("cowboys", "cowboys", name_of(provider), [accepted("secrets")])
+    given["metadata"]["annotations"] = {"filler": "x" * 40_000}
+    made(cluster, BINDINGS, given)
+    eventually(lambda: is_bound(cluster))
+    found = cluster.get(f"{BINDINGS}/cowboys").json
+    (bound,) = found["status"]["boundResources"]
+    assert bound["schema"]["identityHash"] == exported["status"]["identityHash"]
+    assert found["metadata"]["finalizers"] == ["apis.kcp.io/apibinding-finalizer"]
+    lock = cluster.get(CLUSTER).json["metadata"]["annotations"][LOCKS]
+    assert lock == '{"cowboys.wild.west":{"n":"cowboys"}}'
+    bind(cluster, provider, "other", export="cowboys")
+    eventually(lambda: condition(cluster, "other", "BindingUpToDate"))
+    assert condition(cluster, "other", "BindingUpToDate")["reason"] == "NamingConflicts"
+    assert cluster.delete(f"{BINDINGS}/cowboys").status == 200
+    eventually(lambda: is_bound(cluster, "other"))
+    lock = cluster.get(CLUSTER).json["metadata"]["annotations"][LOCKS]
+    assert lock == '{"cowboys.wild.west":{"n":"other"}}'
 
 
 def test_a_new_schema_is_rolled_out(cluster: TestClient, provider: TestClient) -> None:

@@ -42,6 +42,19 @@ def refused(client: TestClient, path: str, body: Object) -> str:
     return message.removeprefix(start)
 
 
+def larger(body: Object, octets: int) -> Object:
+    """The same object, so long that a worker process validates it."""
+    if not octets:
+        return body
+    metadata = body["metadata"]
+    annotations = {**(metadata.get("annotations") or {}), "filler": "x" * octets}
+    return {**body, "metadata": {**metadata, "annotations": annotations}}
+
+
+SIZES = (0, 40_000)
+"""Octets that are added to an object: with more than 32 KiB it is large."""
+
+
 def version(**more: Any) -> list[Object]:
     (given,) = schema()["spec"]["versions"]
     return [{**given, **more}]
@@ -178,14 +191,19 @@ BAD_EXPORTS: dict[str, tuple[str, Object, str]] = {
 }
 
 
+@pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("case", BAD_EXPORTS)
-def test_bad_exports(cluster: TestClient, case: str) -> None:
+def test_bad_exports(cluster: TestClient, case: str, size: int) -> None:
     path, body, why = BAD_EXPORTS[case]
-    assert refused(cluster, path, body) == why
+    assert refused(cluster, path, larger(body, size)) == why
 
 
-def test_a_schema_name_without_a_resource_cannot_be_converted(cluster: TestClient) -> None:
-    reply = cluster.post(OLD_EXPORTS, old_export("e", latestResourceSchemas=["foo"]))
+@pytest.mark.parametrize("size", SIZES)
+def test_a_schema_name_without_a_resource_cannot_be_converted(
+    cluster: TestClient, size: int
+) -> None:
+    body = larger(old_export("e", latestResourceSchemas=["foo"]), size)
+    reply = cluster.post(OLD_EXPORTS, body)
     assert reply.status == 500
     assert reply.json["message"] == (
         'failed to convert v1alpha1 APIExport to v1alpha2: invalid schema "foo": '
@@ -242,16 +260,62 @@ BAD_BINDINGS: dict[str, tuple[str, Object, str]] = {
 }
 
 
+@pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("case", BAD_BINDINGS)
-def test_bad_bindings(cluster: TestClient, case: str) -> None:
+def test_bad_bindings(cluster: TestClient, case: str, size: int) -> None:
     path, body, why = BAD_BINDINGS[case]
-    assert refused(cluster, path, body) == why
+    assert refused(cluster, path, larger(body, size)) == why
 
 
-def test_a_binding_is_marked_and_kept(cluster: TestClient) -> None:
+SHAPELESS: tuple[Any, ...] = (
+    {},
+    {"reference": None},
+    {"reference": {"export": {"name": 5}}},
+    {"reference": {"export": {"name": "e", "path": 5}}},
+    {"reference": {"export": {}}},
+    {"reference": {"export": {"name": "e"}}, "permissionClaims": {"a": "b"}},
+    {"reference": {"export": {"name": "e"}}, "permissionClaims": [5]},
+    {"reference": {"export": {"name": "e"}}, "permissionClaims": [{"selector": 5}]},
+)
+
+
+@pytest.mark.parametrize("spec", SHAPELESS)
+@pytest.mark.parametrize("path", [BINDINGS, OLD_BINDINGS])
+def test_a_large_binding_without_a_shape_is_told_the_same(
+    cluster: TestClient, path: str, spec: Any
+) -> None:
+    body = make(path, "b", spec)
+    small, large = (cluster.post(path, larger(body, size)) for size in SIZES)
+    assert small.status >= 400
+    assert (large.status, large.json["message"]) == (small.status, small.json["message"])
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_changed_binding_is_looked_at_again(cluster: TestClient, size: int) -> None:
+    cluster.post(EXPORTS, export("e"))
+    given = {**binding("b", "e"), "spec": {**binding("b", "e")["spec"]}}
+    made = cluster.post(BINDINGS, larger(given, size))
+    assert made.status == 201, made
+    claims = {"permissionClaims": [accepted("secrets", selector={})]}
+    reply = cluster.patch(f"{BINDINGS}/b", {"spec": claims})
+    assert reply.status == 403
+    assert reply.json["message"].endswith(
+        ": [spec.permissionClaims[0].selector: Required value: "
+        "either one of matchAll, matchLabels, or matchExpressions must be set]"
+    )
+    elsewhere = {"spec": {"reference": {"export": {"path": "root:nowhere"}}}}
+    reply = cluster.patch(f"{BINDINGS}/b", elsewhere)
+    assert reply.status in (403, 422)
+    label = {"metadata": {"labels": {"internal.apis.kcp.io/export": None}}}
+    after = cluster.patch(f"{BINDINGS}/b", label).json["metadata"]["labels"]
+    assert after == made.json["metadata"]["labels"]
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_binding_is_marked_and_kept(cluster: TestClient, size: int) -> None:
     """Its label says which export it is of, its finalizer keeps it until its objects are gone."""
     cluster.post(EXPORTS, export("e"))
-    made = cluster.post(BINDINGS, binding("b", "e")).json["metadata"]
+    made = cluster.post(BINDINGS, larger(binding("b", "e"), size)).json["metadata"]
     assert made["finalizers"] == ["apis.kcp.io/apibinding-finalizer"]
     label = made["labels"]["internal.apis.kcp.io/export"]
     assert made["labels"][f"claimed.internal.apis.kcp.io/{label}"]

@@ -17,6 +17,8 @@ STATUS_APPLIED_CLAIMS = _PREFIX + "status-applied-permission-claims"
 OLD_CLAIMS = _PREFIX + "v1alpha1-permission-claims"
 OLD_STATUS_EXPORT_CLAIMS = _PREFIX + "v1alpha1-status-export-permission-claims"
 OLD_STATUS_APPLIED_CLAIMS = _PREFIX + "v1alpha1-status-applied-permission-claims"
+BINDING_ANNOTATIONS = frozenset((ACCEPTABLE_CLAIMS, STATUS_EXPORT_CLAIMS, STATUS_APPLIED_CLAIMS))
+"""Those of a v1alpha1 binding."""
 
 
 class BadAnnotation(ValueError):

@@ -9,6 +9,7 @@ of an export its bindings are updated a few at a time.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -37,7 +38,6 @@ from pykcp.machinery.resources import (
 )
 from pykcp.machinery.status import Conflict, NotFound, StatusError
 from pykcp.registry.clock import Timestamps
-from pykcp.registry.codec import decode
 from pykcp.registry.indexes.apis import OPEN_BINDINGS, bindings_to_schema, is_settled
 from pykcp.registry.verbs.transaction import Update
 from pykcp.types import Object
@@ -185,11 +185,10 @@ class APIBindings:
 
     async def _is_current(self, ref: ObjectRef, name: ExportName) -> bool:
         """Whether a look at the binding would change nothing."""
-        value = self._objects.lister.value(ref)
-        if value is None:
+        binding = await self._objects.read_binding(ref.key)
+        if binding is None:
             return True
-        binding = decode(value)
-        export = self._objects.export(name.cluster, "", name.name)
+        export = await self._objects.read_export(name.cluster, "", name.name)
         if export is None or not is_settled(binding):
             return False
         spec, status = export.get("spec") or {}, binding["status"]
@@ -211,10 +210,11 @@ class APIBindings:
             self._busy.discard(key)
 
     async def _look_at(self, key: ObjectKey) -> None:
-        live = await self._client.get(key.cluster, API_BINDINGS, key.name)
+        live = await self._objects.read_binding(key)
         if live is None or meta.is_deleting(live):
             return
         attempt = Attempt(key.cluster, {**live}, self._now())
+        attempt.is_large = self._objects.is_large(key)
         steps.begin(attempt.binding, attempt.now)
         failure: StatusError | None = None
         try:
@@ -235,15 +235,23 @@ class APIBindings:
             raise failure
 
     async def _write(self, key: ObjectKey, attempt: Attempt) -> None:
-        """The status, and the locks if there are new ones: both or none."""
+        """The status, and the locks if there are new ones: both or none.
+
+        For a large binding the locks come first, since no worker process takes part in a
+        transaction. If the status is not written then, the binding has its locks already.
+        """
         seen = self._writing[key] = []
         try:
-            if attempt.takes:
+            if attempt.takes and not attempt.is_large:
                 await self._client.transaction(self._writes(key, attempt))
             else:
+                if attempt.takes:
+                    take = self._taking(key, attempt)
+                    await self._client.change(key.cluster, LOGICAL_CLUSTERS, "cluster", take)
                 await self._client.update(key.cluster, API_BINDINGS, attempt.binding, "status")
         except NotFound:
-            return
+            if attempt.is_large and attempt.takes:
+                await self._give_back(key, attempt)
         finally:
             self._writing.pop(key, None)  # its export's turn may have come in between
             if len(seen) != 1:
@@ -257,7 +265,16 @@ class APIBindings:
                 raise Conflict.resource(API_BINDINGS.group, API_BINDINGS.resource, key.name, "")
             live["status"] = binding["status"]
 
-        def lock(live: Object) -> None:
+        take = self._taking(key, attempt)
+        return [
+            self._client.to_update(key.cluster, API_BINDINGS, key.name, say),
+            self._client.to_update(key.cluster, LOGICAL_CLUSTERS, "cluster", take),
+        ]
+
+    def _taking(self, key: ObjectKey, attempt: Attempt) -> Callable[[Object], None]:
+        """Takes the locks that were free, on the LogicalCluster; Conflict if one is not any more."""
+
+        def take(live: Object) -> None:
             locks = resource_locks.parse(meta.annotation(live, resource_locks.ANNOTATION))
             after, held = resource_locks.acquire(
                 locks,
@@ -270,10 +287,19 @@ class APIBindings:
                 raise Conflict.resource(LOGICAL_CLUSTERS.group, LOGICAL_CLUSTERS.resource, "", "")
             meta.set_annotation(live, resource_locks.ANNOTATION, resource_locks.text(after))
 
-        return [
-            self._client.to_update(key.cluster, API_BINDINGS, key.name, say),
-            self._client.to_update(key.cluster, LOGICAL_CLUSTERS, "cluster", lock),
-        ]
+        return take
+
+    async def _give_back(self, key: ObjectKey, attempt: Attempt) -> None:
+        """The locks of a binding that was deleted while it took them."""
+
+        def drop(live: Object) -> None:
+            locks = resource_locks.parse(meta.annotation(live, resource_locks.ANNOTATION))
+            own = ResourceLock(key.name)
+            left = {n: lock for n, lock in locks.items() if n not in attempt.takes or lock != own}
+            meta.set_annotation(live, resource_locks.ANNOTATION, resource_locks.text(left))
+
+        with contextlib.suppress(NotFound):  # the logical cluster is gone, too
+            await self._client.change(key.cluster, LOGICAL_CLUSTERS, "cluster", drop)
 
     def _tell(self, before: Object, attempt: Attempt) -> None:
         after, metrics = attempt.binding, self._hooks.metrics

@@ -33,6 +33,8 @@ class Attempt:
     cluster: str
     binding: Object
     now: str
+    is_large: bool = False
+    """It takes long to decode and to check."""
     schemas: list[tuple[BoundSchema, Object, bool]] = field(default_factory=list)
     """With the object, and whether its objects are stored as those of CRDs are."""
     identity: str = ""
@@ -54,7 +56,7 @@ class Binder:
 
     async def bind(self, attempt: Attempt) -> None:
         """Blocked if it cannot go on before something in its cluster changes."""
-        export = self._find_export(attempt)
+        export = await self._find_export(attempt)
         if export is None:
             return
         await self._judge_claims(attempt, export)
@@ -75,14 +77,14 @@ class Binder:
         else:
             steps.bound(binding, now)
 
-    def _find_export(self, attempt: Attempt) -> Object | None:
+    async def _find_export(self, attempt: Attempt) -> Object | None:
         binding, now = attempt.binding, attempt.now
         reference = export_reference(binding)
         if reference is None:
             steps.no_reference(binding, now)
             return None
         path, name = reference
-        export = self._objects.export(attempt.cluster, path, name)
+        export = await self._objects.read_export(attempt.cluster, path, name)
         if export is None:
             steps.no_export(binding, path or attempt.cluster, name, now)
             return None
@@ -203,7 +205,8 @@ class Binder:
             attempt.wants_labels = True
             await self._define_claimed(attempt.cluster, state.expected)
         else:
-            steps.claims_applied(binding, state.expected, (), now)
+            done = steps.claims_applied(binding, state.expected, (), now)
+            await in_slices(done, attempt.cluster)
 
     async def _define_claimed(self, cluster: str, keys: Sequence[claims.ClaimKey]) -> None:
         """Resources of other exports that are claimed must be known here, bound or not."""

@@ -16,6 +16,7 @@ from pykcp.machinery.kcp.condition_marks import is_false, mark_false, mark_true,
 from pykcp.machinery.kcp.conditions import ERROR, INFO, WARNING
 from pykcp.machinery.kcp.resource_locks import ResourceLock, lock_name
 from pykcp.machinery.status import go_quote
+from pykcp.steps import Steps
 from pykcp.types import Object
 
 EXPORT_VALID = "APIExportValid"
@@ -305,11 +306,11 @@ def judge_claims(binding: Object, state: claims.ClaimsState, now: str) -> None:
 
 def claims_applied(
     binding: Object, keys: Sequence[claims.ClaimKey], errors: Sequence[str], now: str
-) -> None:
+) -> Steps[None]:
     """These claims' labels are in place; the errors say why others' are not."""
     status = binding["status"] = dict(binding.get("status") or {})
     if keys:
-        accepted = claims.accepted(binding)
+        accepted = yield from claims.accepted(binding)
         status["appliedPermissionClaims"] = [accepted[key] for key in keys]
     else:
         status.pop("appliedPermissionClaims", None)

@@ -109,7 +109,7 @@ class BindingDeletion:
             self.controller.add(ref.key)
 
     async def reconcile(self, key: ObjectKey) -> float | None:
-        binding = await self._client.get(key.cluster, API_BINDINGS, key.name)
+        binding = await self._objects.read_binding(key)
         if binding is None or not meta.is_deleting(binding):
             self._forget(key)
             return None

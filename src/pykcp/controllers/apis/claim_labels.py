@@ -30,7 +30,7 @@ from pykcp.machinery.status import NotFound, StatusError, go_quote
 from pykcp.registry.catalog.bound import BoundResources
 from pykcp.registry.catalog.offered import OfferedSchemas
 from pykcp.registry.clock import Timestamps
-from pykcp.registry.codec import decode
+from pykcp.registry.codec import decode_in_steps
 from pykcp.types import Object
 
 NAME = "kcp-permissionclaimlabel"
@@ -81,18 +81,19 @@ class ClaimLabels:
     async def reconcile(self, key: ObjectKey | GoneBinding) -> None:
         if isinstance(key, GoneBinding):
             errors, offered = [], self._objects.offered()
-            for claim in claims.applied(decode(key.value)):
+            gone = await in_slices(decode_in_steps(key.value), key.cluster)
+            for claim in await in_slices(claims.applied(gone), key.cluster):
                 errors += await self._relabel(key.cluster, claim, offered)
             if errors:
                 raise Requeue("; ".join(errors[:10]))
             return
-        binding = await self._client.get(key.cluster, API_BINDINGS, key.name)
+        binding = await self._objects.read_binding(key)
         if binding is not None:
             await self._apply(key, binding)
 
     async def _apply(self, key: ObjectKey, binding: Object) -> None:
         reference = export_reference(binding)
-        export = self._objects.export(key.cluster, *reference) if reference else None
+        export = await self._objects.read_export(key.cluster, *reference) if reference else None
         if export is None:
             return
         state = await in_slices(claims.compare(export, binding), key.cluster)
@@ -108,7 +109,7 @@ class ClaimLabels:
         after, now = {**binding}, self._now()
         steps.judge_claims(after, state, now)
         done = [claim for claim in state.expected if claim not in failed]
-        steps.claims_applied(after, done, errors, now)
+        await in_slices(steps.claims_applied(after, done, errors, now), key.cluster)
         if after["status"] != binding.get("status"):
             try:
                 await self._client.update(key.cluster, API_BINDINGS, after, "status")
@@ -122,12 +123,8 @@ class ClaimLabels:
     async def _without_changed(self, key: ObjectKey, binding: Object) -> Object:
         """A claim that came back with another selector goes before it comes: the schema of a
         binding lets no selector change, not even in the status."""
-        ours, done = claims.accepted(binding), claims.applied(binding)
-        changed = {
-            one
-            for one in ours.keys() & done.keys()
-            if not claims.same_selector(ours[one].get("selector"), done[one].get("selector"))
-        }
+        done = await in_slices(claims.applied(binding), key.cluster)
+        changed = await in_slices(claims.reselected(binding, done), key.cluster) if done else ()
         if not changed:
             return binding
         left = [claim for one, claim in done.items() if one not in changed]

@@ -20,7 +20,7 @@ from pykcp.machinery import meta
 from pykcp.machinery.kcp.bound_crd import CLUSTER, SCHEMA_CLUSTER, SCHEMA_NAME
 from pykcp.machinery.kcp.claims import key_of
 from pykcp.machinery.resources import API_BINDINGS, API_EXPORTS, CUSTOM_RESOURCE_DEFINITIONS
-from pykcp.registry.codec import decode
+from pykcp.registry.codec import decode_in_steps
 from pykcp.registry.indexes.apis import bindings_claiming, bindings_to_schema
 from pykcp.types import Object
 
@@ -63,7 +63,8 @@ class CRDCleanup:
 
     async def _consider_all(self, gone: LeftBinding) -> None:
         """Of a binding with thousands of resources and claims, too, nobody else shall notice."""
-        binding, slices = decode(gone.value), Slices(gone.cluster)
+        binding = await in_slices(decode_in_steps(gone.value), gone.cluster)
+        slices = Slices(gone.cluster)
         offered = self._objects.offered()
         for bound in (binding.get("status") or {}).get("boundResources") or ():
             if not is_exported(bound.get("group") or "", bound.get("resource") or ""):

@@ -9,6 +9,7 @@ from pykcp.aio.slices import Slices
 from pykcp.caching import BoundedCache
 from pykcp.clients.interface import Change, Client, Feed
 from pykcp.controllers.apis.objects import ApiObjects, ExportName, export_reference
+from pykcp.controllers.apis.parts import with_reference
 from pykcp.controllers.runtime.controller import Controller
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.machinery import meta
@@ -91,11 +92,12 @@ class ExtraAnnotations:
                     await slices.next()
 
     async def _sync(self, key: ObjectKey) -> None:
-        binding = await self._client.get(key.cluster, API_BINDINGS, key.name)
-        reference = export_reference(binding) if binding is not None else None
-        if binding is None or reference is None:
+        value = self._objects.binding_value(key)
+        binding = with_reference(value) if value is not None else {}  # it may be large
+        reference = export_reference(binding)
+        if reference is None:
             return
-        export = self._objects.export(key.cluster, *reference)
+        export = await self._objects.read_export(key.cluster, *reference)
         given = meta.annotations(export) if export is not None else {}
         if synced(given, meta.annotations(binding)) == meta.annotations(binding):
             return

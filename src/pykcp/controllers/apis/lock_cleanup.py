@@ -6,6 +6,7 @@ import logging
 from typing import NamedTuple
 
 from pykcp.aio.slices import Slices
+from pykcp.apis.kcp_catalog import kind_id
 from pykcp.clients.interface import Change, Client, Feed
 from pykcp.controllers.apis.objects import ApiObjects, crd_lock
 from pykcp.controllers.runtime.controller import Controller, is_cluster
@@ -19,14 +20,17 @@ from pykcp.machinery.kcp.resource_locks import (
     ResourceLock,
     lock_name,
 )
+from pykcp.machinery.object_keys import ObjectRef
 from pykcp.machinery.resources import API_BINDINGS, CUSTOM_RESOURCE_DEFINITIONS, LOGICAL_CLUSTERS
 from pykcp.machinery.status import NotFound
+from pykcp.registry.catalog.bindings import decode_binding
 from pykcp.registry.clock import Timestamps
 from pykcp.types import Object
 
 _log = logging.getLogger(__name__)
 
 NAME = "kcp-logicalclustercleanup"
+_BINDINGS = kind_id(API_BINDINGS)
 _EXPIRES = rb"\"e\":"
 """As it stands in the annotation: a lock that may have to be taken away later."""
 
@@ -74,18 +78,19 @@ class LockCleanup:
         if found is None:
             return None
         before = meta.annotation(found, ANNOTATION)
-        crds = await self._crds(cluster)
-        locks = self._settled(cluster, before, crds)
+        crds, known = await self._crds(cluster), _parsed(cluster, found)
+        listed = {} if known else await self._listed(cluster)
+        locks = self._pruned(cluster, known or listed, crds)
         if resource_locks.text(locks) != (before or "{}"):
-            await self._write(cluster, crds)
+            await self._write(cluster, listed, crds)
         expiry = resource_locks.next_expiry(locks)
         if not expiry:
             return None
         return max(0.0, meta.parse_rfc3339(expiry) - self._now.clock()) + 1
 
-    async def _write(self, cluster: str, crds: _CRDs) -> None:
+    async def _write(self, cluster: str, listed: Locks, crds: _CRDs) -> None:
         def settle(live: Object) -> None:
-            locks = self._settled(cluster, meta.annotation(live, ANNOTATION), crds)
+            locks = self._pruned(cluster, _parsed(cluster, live) or listed, crds)
             meta.set_annotation(live, ANNOTATION, resource_locks.text(locks))
 
         try:
@@ -106,15 +111,20 @@ class LockCleanup:
                 await slices.next()
         return found
 
-    def _settled(self, cluster: str, annotation: str, crds: _CRDs) -> Locks:
+    async def _listed(self, cluster: str) -> Locks:
+        """What bindings say that they have: for clusters that have lost their locks."""
+        slices = Slices(cluster)
+        locks: Locks = {}
+        for key in self._objects.lister.keys(API_BINDINGS, cluster):
+            value = self._objects.lister.value(ObjectRef(_BINDINGS, *key))
+            for (group, resource), bound in decode_binding(value) if value is not None else ():
+                locks.setdefault(lock_name(group, resource), ResourceLock(bound.binding))
+                if slices.is_over():
+                    await slices.next()
+        return locks
+
+    def _pruned(self, cluster: str, locks: Locks, crds: _CRDs) -> Locks:
         """The locks as they should be, by what is there."""
-        try:
-            locks = resource_locks.parse(annotation)
-        except MalformedLocks as error:
-            _log.warning("%s: %s: %s; recreated", NAME, cluster, error)
-            locks = {}
-        if not locks:
-            locks = _by_status(self._objects.bindings(cluster))
         return resource_locks.pruned(
             locks,
             bindings=self._objects.binding_names(cluster),
@@ -124,11 +134,10 @@ class LockCleanup:
         )
 
 
-def _by_status(bindings: list[Object]) -> Locks:
-    """What bindings say that they have: for clusters that have lost their locks."""
-    locks: Locks = {}
-    for binding in bindings:
-        for bound in (binding.get("status") or {}).get("boundResources") or ():
-            name = lock_name(bound.get("group") or "", bound["resource"])
-            locks.setdefault(name, ResourceLock(meta.name(binding)))
-    return locks
+def _parsed(cluster: str, found: Object) -> Locks:
+    """The locks that a LogicalCluster says; none if they cannot be read."""
+    try:
+        return resource_locks.parse(meta.annotation(found, ANNOTATION))
+    except MalformedLocks as error:
+        _log.warning("%s: %s: %s; recreated", NAME, cluster, error)
+        return {}

@@ -19,7 +19,7 @@ from pykcp.machinery import meta
 from pykcp.machinery.kcp import bound_crd, hashes
 from pykcp.machinery.kcp.claims import ClaimKey
 from pykcp.machinery.kcp.resource_locks import lock_name
-from pykcp.machinery.object_keys import ObjectRef
+from pykcp.machinery.object_keys import ObjectKey, ObjectRef
 from pykcp.machinery.resources import (
     API_BINDINGS,
     API_EXPORTS,
@@ -27,6 +27,7 @@ from pykcp.machinery.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
     GroupVersionResource,
 )
+from pykcp.registry.catalog.bindings import LARGE
 from pykcp.registry.catalog.offered import OfferedSchemas
 from pykcp.registry.indexes.apis import bindings_of, exports_with_schema
 from pykcp.registry.lookup import ObjectLookup
@@ -110,6 +111,26 @@ class ApiObjects:
     def export(self, cluster: str, path: str, name: str) -> Object | None:
         """An export as something in this cluster refers to it. Shared: copy before changing."""
         return self.lookup.find(API_EXPORTS, path or cluster, name)
+
+    async def read_export(self, cluster: str, path: str, name: str) -> Object | None:
+        """The same; a large one is decoded in slices."""
+        where = self.lookup.cluster_of(path or cluster)
+        if where is not None:
+            await self.lookup.prepare(API_EXPORTS, where, name)
+        return self.export(cluster, path, name)
+
+    async def read_binding(self, key: ObjectKey) -> Object | None:
+        """A binding of this shard as it is now, to be changed; decoded in slices if it is large."""
+        return await self.lookup.read(API_BINDINGS, key.cluster, key.name)
+
+    def is_large(self, binding: ObjectKey) -> bool:
+        """Whether a binding is so large that a worker process computes its writes."""
+        value = self.binding_value(binding)
+        return value is not None and len(value) > LARGE
+
+    def binding_value(self, key: ObjectKey) -> bytes | None:
+        """A binding of this shard as it is stored."""
+        return self.lister.value(ObjectRef(_BINDINGS, key.cluster, "", key.name))
 
     def schema(self, cluster: str, name: str) -> Object | None:
         return self.lookup.get(API_RESOURCE_SCHEMAS, cluster, name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from pykcp.apis.kcp.logical_clusters import WORKSPACE_FINALIZER
 from pykcp.apis.kcp_catalog import is_exported
@@ -36,6 +36,19 @@ def is_workspace(item: ContentItem) -> bool:
 def deletion(cluster: str, item: ContentItem) -> Delete:
     metadata = item.metadata
     return Delete(item.resource, cluster, metadata.namespace, metadata.name, item.entry)
+
+
+def chunk_size(items: Sequence[ContentItem], most: int) -> int:
+    """How many of the first items one transaction deletes: a long one holds up all others."""
+    size = 0
+    for count, item in enumerate(items[:most]):
+        size += item.size
+        if count and size > _CHUNK_BYTES:
+            return count
+    return min(len(items), most)
+
+
+_CHUNK_BYTES = 1 << 20
 
 
 def in_deletion_order(items: list[ContentItem]) -> list[ContentItem]:

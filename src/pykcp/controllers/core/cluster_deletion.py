@@ -28,11 +28,11 @@ from pykcp.controllers.core.cluster_blockers import Blockers
 from pykcp.controllers.core.cluster_content import (
     CRDS,
     RBAC,
+    chunk_size,
     deletion,
     holders,
     in_deletion_order,
     is_kept,
-    is_role,
     is_workspace,
     remains_message,
 )
@@ -180,14 +180,13 @@ class ClusterDeletion:
             wanted = list(filter(is_kept, items)) if new_record else items
             return await self._delete_what_goes(found, wanted)
         if new_record:
-            await self._move_to_trash(found, items, new_record)
+            is_split = await self._move_to_trash(found, items, new_record)
         else:
-            await self._remove(found, items)
+            is_split = await self._remove(found, items)
         if meta.finalizers(found) != [lifecycle.DELETION_FINALIZER]:
             # Terminators are at work on it; the cluster above hears of it when they are done.
             self._look_again(self._blockers.note(found, is_here=True))
-        if len(items) > (CHUNK if new_record else _CHUNK):
-            # It took several writes: others may have put something back in between.
+        if is_split:  # others may have put something back in between
             self.controller.add_after(SweptCluster(cluster), _GATHER)
         self._waiting.pop(cluster, None)
         return None
@@ -198,23 +197,25 @@ class ClusterDeletion:
         errors: list[str] = []
         kept = list(filter(is_kept, items))
         holds_kept = holders(kept)
-        going: list[Write] = []
+        going: list[ContentItem] = []
         marked: list[ContentItem] = []
         for item in items:
             if is_kept(item) or holds_kept(item):
                 marked.append(item)
             elif item.resource.group != RBAC or item.resource.namespaced:
-                going.append(deletion(name, item))
+                going.append(item)
         for start in range(0, len(marked), _AT_A_TIME):
             some = marked[start : start + _AT_A_TIME]
             for found in await asyncio.gather(*(self._delete(name, item) for item in some)):
                 errors += found
             await self._let_others_go_first()
-        for start in range(0, len(going), _CHUNK):
+        while going:
+            count = chunk_size(going, _CHUNK)
             try:
-                await self._client.transaction(going[start : start + _CHUNK])
+                await self._client.transaction([deletion(name, item) for item in going[:count]])
             except StatusError as error:
                 errors.append(error.message)
+            del going[:count]
         is_here = not all(map(is_workspace, kept))
         self._look_again(self._blockers.note(cluster, is_here=is_here))
         message = remains_message(kept) + self._blockers.below(name).text()
@@ -273,19 +274,24 @@ class ClusterDeletion:
         except NotFound:
             return
 
-    async def _remove(self, cluster: Object, items: list[ContentItem]) -> None:
-        """Nothing blocks the deletion: delete roles, the cluster and its workspace last, in one write."""
+    async def _remove(self, cluster: Object, items: list[ContentItem]) -> bool:
+        """Nothing blocks the deletion: delete roles, the cluster and its workspace last, in one write.
+
+        Returns whether there were other writes before, since one would have been too large.
+        """
         name = meta.cluster(cluster)
-        going = sorted(items, key=is_role)
+        going = in_deletion_order(items)
         last = await self._itself(cluster)
-        rest = max(0, len(going) - 1) // _CHUNK * _CHUNK
-        for start in range(0, rest, _CHUNK):
-            chunk = [deletion(name, item) for item in going[start : start + _CHUNK]]
-            await self._client.transaction(chunk)
+        is_split = False
+        while (count := chunk_size(going, _CHUNK)) < len(going):
+            await self._client.transaction([deletion(name, item) for item in going[:count]])
+            del going[:count]
+            is_split = True
         # A server that keeps deleted workspaces may have moved some of it to the trash.
         await self._trash.empty(name)
-        writes: list[Write] = [deletion(name, item) for item in going[rest:]]
+        writes: list[Write] = [deletion(name, item) for item in going]
         await self._client.transaction([*writes, *last])
+        return is_split
 
     async def _kept_workspace(self, cluster: Object) -> NewRecord | None:
         """What records the workspace of a cluster that is kept; None if it is not kept."""
@@ -302,18 +308,20 @@ class ClusterDeletion:
 
     async def _move_to_trash(
         self, cluster: Object, items: list[ContentItem], new_record: NewRecord
-    ) -> None:
+    ) -> bool:
         """As `_remove`, but its content is kept in the trash."""
         if meta.finalizers(cluster) != [lifecycle.DELETION_FINALIZER]:
-            return  # terminators are still at work on its content
+            return False  # terminators are still at work on its content
         name = meta.cluster(cluster)
         if self._trash.is_restoring(name):
             raise Requeue("it is still being restored from the trash")
-        going = in_deletion_order(items)
-        while len(going) > CHUNK:
-            await self._client.transaction(_to_trash(name, going[:CHUNK]))
-            del going[:CHUNK]
-            if len(going) <= CHUNK:  # the last ones go along with what was created meanwhile
+        going, is_split = in_deletion_order(items), False
+        while (count := chunk_size(going, CHUNK)) < len(going):
+            is_split = True
+            await self._client.transaction(_to_trash(name, going[:count]))
+            del going[:count]
+            if chunk_size(going, CHUNK) == len(going):
+                # The last ones go along with what was created meanwhile.
                 items = await self._content.of(name)
                 if any(map(is_kept, items)):
                     raise Requeue("something new blocks the deletion")
@@ -323,6 +331,7 @@ class ClusterDeletion:
             raise Requeue("it is gone")
         last = [*_to_trash(name, going), record, *await self._itself(cluster)]
         await self._client.transaction(last)
+        return is_split
 
     async def _itself(self, cluster: Object) -> list[Write]:
         name, client = meta.cluster(cluster), self._client
@@ -352,11 +361,12 @@ class ClusterDeletion:
         if await self._is_inhabited(cluster):
             return
         items = await self._content.of(cluster)
-        for start in range(0, len(items), _CHUNK):
+        while items:
             if await self._is_inhabited(cluster):
                 return
-            chunk = [deletion(cluster, item) for item in items[start : start + _CHUNK]]
-            await self._client.transaction(chunk)
+            count = chunk_size(items, _CHUNK)
+            await self._client.transaction([deletion(cluster, item) for item in items[:count]])
+            del items[:count]
 
     async def _is_inhabited(self, cluster: str) -> bool:
         """Whether a cluster is there, or about to be there again."""

@@ -104,19 +104,19 @@ def key_of(claim: Object) -> ClaimKey:
     )
 
 
-def accepted(binding: Object) -> dict[ClaimKey, Object]:
+def accepted(binding: Object) -> Steps[dict[ClaimKey, Object]]:
     """The claims an APIBinding accepts, without their state."""
-    return {
-        key_of(claim): {field: value for field, value in claim.items() if field != "state"}
-        for claim in (binding.get("spec") or {}).get("permissionClaims") or ()
-        if claim.get("state") == ACCEPTED
-    }
+    found: dict[ClaimKey, Object] = {}
+    for claim in (binding.get("spec") or {}).get("permissionClaims") or ():
+        if claim.get("state") == ACCEPTED:
+            found[key_of(claim)] = {f: value for f, value in claim.items() if f != "state"}
+        yield
+    return found
 
 
-def applied(binding: Object) -> dict[ClaimKey, Object]:
+def applied(binding: Object) -> Steps[dict[ClaimKey, Object]]:
     """The claims whose labels are in place, by the binding's status."""
-    status = binding.get("status") or {}
-    return {key_of(claim): claim for claim in status.get("appliedPermissionClaims") or ()}
+    return _keyed((binding.get("status") or {}).get("appliedPermissionClaims"))
 
 
 class Sides(NamedTuple):
@@ -331,22 +331,31 @@ def compare(export: Object, binding: Object) -> Steps[ClaimsState]:
     asked = yield from _keyed((export.get("spec") or {}).get("permissionClaims"))
     given = (binding.get("spec") or {}).get("permissionClaims") or ()
     ours = yield from _keyed(claim for claim in given if claim.get("state") == ACCEPTED)
-    done = yield from _keyed((binding.get("status") or {}).get("appliedPermissionClaims"))
-    expected = _in_order(asked.keys() & ours.keys())
-    yield
-    changes, mismatches = (asked.keys() & ours.keys()) - done.keys(), []
-    changes |= done.keys() - ours.keys()
+    done = yield from applied(binding)
+    expected = yield from _in_order(key for key in asked if key in ours)
+    mismatches: list[ClaimMismatch] = []
+    changes = {key for key in done if key not in ours}
     for key in expected:
         yield
         own = ours[key].get("selector")
-        if key in done and not same_selector(own, done[key].get("selector")):
+        if key not in done or not same_selector(own, done[key].get("selector")):
             changes.add(key)
         found = _mismatch(key, ours[key], asked[key])
         if found.verbs is not None or found.selector:
             mismatches.append(found)
-    unexpected = _in_order(ours.keys() - asked.keys())
-    yield
-    return ClaimsState(expected, unexpected, _in_order(changes), mismatches)
+    unexpected = yield from _in_order(key for key in ours if key not in asked)
+    return ClaimsState(expected, unexpected, (yield from _in_order(changes)), mismatches)
+
+
+def reselected(binding: Object, done: Mapping[ClaimKey, Object]) -> Steps[frozenset[ClaimKey]]:
+    """The claims that a binding accepts with another selector than that with which they are done."""
+    found: set[ClaimKey] = set()
+    for key, claim in (yield from accepted(binding)).items():
+        before = done.get(key)
+        if before is not None and not same_selector(claim.get("selector"), before.get("selector")):
+            found.add(key)
+        yield
+    return frozenset(found)
 
 
 def _keyed(claims: Iterable[Object] | None) -> Steps[dict[ClaimKey, Object]]:
@@ -357,8 +366,13 @@ def _keyed(claims: Iterable[Object] | None) -> Steps[dict[ClaimKey, Object]]:
     return found
 
 
-def _in_order(keys: Iterable[ClaimKey]) -> list[ClaimKey]:
-    return sorted(keys, key=str)
+def _in_order(keys: Iterable[ClaimKey]) -> Steps[list[ClaimKey]]:
+    named: list[tuple[str, ClaimKey]] = []
+    for key in keys:
+        named.append((str(key), key))
+        yield
+    named.sort()
+    return [key for _, key in named]
 
 
 def _mismatch(key: ClaimKey, ours: Object, asked: Object) -> ClaimMismatch:

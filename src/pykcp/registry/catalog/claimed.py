@@ -18,6 +18,7 @@ from pykcp.caching import BoundedCache
 from pykcp.machinery.kcp import claims
 from pykcp.machinery.kcp.claims import BoundExport
 from pykcp.machinery.resources import API_BINDINGS, API_EXPORTS
+from pykcp.registry.codec import items_in_steps
 from pykcp.registry.keys import kind_prefix, object_key, split_key
 from pykcp.registry.lookup import ObjectLookup
 from pykcp.steps import Steps, at_once
@@ -34,7 +35,7 @@ _FEW = 64
 
 class _Spec(msgspec.Struct, rename="camel"):
     reference: Any = None
-    permission_claims: list[Any] | None = None
+    permission_claims: list[msgspec.Raw] | None = None
 
 
 class _Binding(msgspec.Struct):
@@ -183,7 +184,8 @@ class AcceptedClaims:
 
 def _accepting(cluster: str, value: bytes) -> Steps[_Accepting | None]:
     binding = _decode(value)
-    given = binding.spec.permission_claims or []
+    yield
+    given = yield from items_in_steps(binding.spec.permission_claims or ())
     accepted = [claim for claim in given if claim.get("state") == claims.ACCEPTED]
     if not accepted:
         return None
@@ -195,6 +197,6 @@ def _accepting(cluster: str, value: bytes) -> Steps[_Accepting | None]:
 def _export_cluster(lookup: ObjectLookup, path: str, name: str) -> str | None:
     """The logical cluster of an export that exists."""
     cluster = lookup.cluster_of(path)
-    if cluster is None or lookup.get(API_EXPORTS, cluster, name) is None:
+    if cluster is None or not lookup.has(API_EXPORTS, cluster, name):
         return None
     return cluster

@@ -16,7 +16,9 @@ import orjson
 
 from pykcp.admission.cel_checks import check_cel
 from pykcp.admission.patches import decoded, patched_object
+from pykcp.admission.plugins.kcp.api_export import export_finding
 from pykcp.admission.plugins.kcp.api_resource_schema import schema_finding
+from pykcp.admission.plugins.kcp.binding_parts import binding_finding
 from pykcp.admission.schema_checks import SCHEMA_CHECKS
 from pykcp.apis.catalog import definition_of
 from pykcp.apis.loader import shared_type
@@ -24,7 +26,7 @@ from pykcp.caching import BoundedCache
 from pykcp.machinery.patch import jsonpatch
 from pykcp.machinery.patch.idle import without_idle_times
 from pykcp.machinery.protobuf.wire import ProtobufError
-from pykcp.machinery.resources import API_RESOURCE_SCHEMAS
+from pykcp.machinery.resources import API_BINDINGS, API_EXPORTS, API_RESOURCE_SCHEMAS
 from pykcp.machinery.schema.crd import SchemaStore, definition_from_crd
 from pykcp.machinery.status import StatusError
 from pykcp.registry import codec
@@ -204,13 +206,16 @@ def shown_scale(ref: KindRef, asker: Asker, value: bytes) -> Object:
 
 
 def _finding(resource: Resource, ctx: RequestContext, obj: Object, old: Object | None) -> str:
-    """What the admission plug-in of schemas says: that takes as long as all the rest."""
-    if (resource.group, resource.plural) != (API_RESOURCE_SCHEMAS.group, _SCHEMAS):
+    """What the kind's own admission plug-in says, if that takes as long as all the rest."""
+    if resource.group != API_RESOURCE_SCHEMAS.group:
         return ""
-    return schema_finding(obj, old, facts_of(resource, ctx))
-
-
-_SCHEMAS = API_RESOURCE_SCHEMAS.resource
+    if resource.plural == API_BINDINGS.resource:
+        return binding_finding(obj, old, resource.version).text()
+    if resource.plural == API_EXPORTS.resource:
+        return export_finding(obj, resource.version).text()
+    if resource.plural == API_RESOURCE_SCHEMAS.resource:
+        return schema_finding(obj, old, facts_of(resource, ctx))
+    return ""
 
 
 def deletion(ref: KindRef, asker: Asker, value: bytes, options: DeleteOptions) -> Doomed:

@@ -8,7 +8,6 @@ binding is read again, the others are not.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 
@@ -16,6 +15,7 @@ from pykcp.aio.slices import in_slices
 from pykcp.caching import BoundedCache
 from pykcp.machinery.kcp import claims
 from pykcp.machinery.resources import API_BINDINGS
+from pykcp.registry.codec import items_in_steps
 from pykcp.registry.keys import kind_prefix, object_key, split_key
 from pykcp.registry.stored import Event, StoreReader
 from pykcp.steps import Steps
@@ -40,7 +40,7 @@ class _Reference(msgspec.Struct):
 
 class _Spec(msgspec.Struct, rename="camel"):
     reference: _Reference | None = None
-    permission_claims: list[Any] | None = None
+    permission_claims: list[msgspec.Raw] | None = None
 
 
 class _Bound(msgspec.Struct):
@@ -216,7 +216,7 @@ def _export_of(value: bytes) -> ExportKey | None:
 def _grant(value: bytes) -> Steps[ClaimGrant]:
     binding = _decode_binding(value)
     yield
-    given: list[Object] = binding.spec.permission_claims or []
+    given = yield from items_in_steps(binding.spec.permission_claims or ())
     accepted = yield from claims.sides(c for c in given if c.get("state") == claims.ACCEPTED)
     bound = frozenset((b.group or "", b.resource) for b in binding.status.bound_resources or ())
     return ClaimGrant(bound, accepted, binding.status.phase or "")

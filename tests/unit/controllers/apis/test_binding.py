@@ -201,10 +201,10 @@ def test_claims() -> None:
         "InvalidPermissionClaims",
         '1 unexpected and/or invalid permission claims (showing first 1): unexpected/invalid claim for events. (identity "")',
     )
-    steps.claims_applied(binding, state.expected, [], NOW)
+    at_once(steps.claims_applied(binding, state.expected, [], NOW))
     assert [c["resource"] for c in binding["status"]["appliedPermissionClaims"]] == ["configmaps"]
     assert "state" not in binding["status"]["appliedPermissionClaims"][0]
-    steps.claims_applied(binding, [], ["a", "b", "a"], NOW)
+    at_once(steps.claims_applied(binding, [], ["a", "b", "a"], NOW))
     assert "appliedPermissionClaims" not in binding["status"]
     assert _condition(binding, "PermissionClaimsApplied")[3] == (
         "Permission claims have not been fully applied: [a, b]"

@@ -71,7 +71,7 @@ def test_verbs_are_those_both_sides_name(
 
 
 def test_a_rejected_claim_allows_nothing() -> None:
-    assert claims.accepted(binding(claim("secrets", state="Rejected"))) == {}
+    assert at_once(claims.accepted(binding(claim("secrets", state="Rejected")))) == {}
     assert not claims.allowed_verbs(sides(), sides(claim("secrets")), "", "secrets")
 
 

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from pykcp.admission.field_errors import listed
+from pykcp.admission.plugins.kcp.binding_parts import (
+    ExportTarget,
+    complete_selectors,
+    finding_of,
+    old_target,
+    shown_binding,
+    target_of,
+    whole_binding,
+)
 from pykcp.admission.plugins.kcp.export_access import ExportAccessPlugin
 from pykcp.admission.refusing import denial, refusal
-from pykcp.apis.kcp.binding_rules import bad_binding_round_trip, binding_errors, export_reference
+from pykcp.apis.kcp.binding_rules import bad_binding_round_trip
 from pykcp.auth.authz.chain import Authorizer
 from pykcp.machinery.kcp import clusters
 from pykcp.machinery.kcp.hashes import EXPORT_LABEL, export_label_value
 from pykcp.machinery.resources import API_BINDINGS
 from pykcp.machinery.status import Forbidden, go_quote, invalid
-from pykcp.machinery.untyped import mapping, mappings
 from pykcp.registry.lookup import ObjectLookup
 from pykcp.registry.verbs.admitting import AdmissionRequest
-from pykcp.types import Object
 
 
 class APIBindingRules:
@@ -29,68 +35,45 @@ class APIBindingRules:
         return request.operation != "DELETE"
 
     async def mutate(self, request: AdmissionRequest) -> None:
-        obj = request.obj
-        assert obj is not None
-        if request.resource.version != API_BINDINGS.version:
-            error = bad_binding_round_trip(obj)
-            if error is not None:
+        obj = await whole_binding(request)
+        if obj is not None:
+            if request.resource.version == API_BINDINGS.version:
+                complete_selectors(obj)
+            elif (error := bad_binding_round_trip(obj)) is not None:
                 raise refusal(request, error.text())
-        else:
-            _complete_selectors(obj)
-        path, name = export_reference(obj)
-        if not name or not _is_new_reference(obj, request.old):
+        target = target_of(obj if obj is not None else await shown_binding(request))
+        if not target.name or target == old_target(request):
             return
-        cluster = self._export_cluster(request, path, name)
+        cluster = self._export_cluster(request, target)
         if cluster is None:
-            raise _no_permission(request, path, name)
-        metadata = obj["metadata"]
-        labels = {**(metadata.get("labels") or {}), EXPORT_LABEL: export_label_value(cluster, name)}
-        metadata["labels"] = labels
+            raise _no_permission(request, target)
+        metadata, due = request.metadata, export_label_value(cluster, target.name)
+        metadata["labels"] = {**(metadata.get("labels") or {}), EXPORT_LABEL: due}
 
     async def validate(self, request: AdmissionRequest) -> None:
-        obj, old = request.obj, request.old
-        assert obj is not None
-        has_selectors = request.resource.version == API_BINDINGS.version
-        errors = binding_errors(obj, old, has_selectors=has_selectors)
-        if errors:
-            raise refusal(request, listed(errors))
-        if not _is_new_reference(obj, old):
+        why, target, old = finding_of(request)
+        if why:
+            raise refusal(request, why)
+        if target == old:
             return
-        path, name = export_reference(obj)
-        cluster = self._export_cluster(request, path, name)
-        if cluster is None or not await self._access.may_bind(request, cluster, name):
-            raise _no_permission(request, path, name)
-        given, due = _label(obj), export_label_value(cluster, name)
-        if given != due:
+        cluster = self._export_cluster(request, target)
+        if cluster is None or not await self._access.may_bind(request, cluster, target.name):
+            raise _no_permission(request, target)
+        due = export_label_value(cluster, target.name)
+        if target.label != due:
             at = f"metadata.labels[{EXPORT_LABEL}]"
-            raise refusal(request, invalid(at, given, f"must be set to {go_quote(due)}").text())
+            wrong = invalid(at, target.label, f"must be set to {go_quote(due)}")
+            raise refusal(request, wrong.text())
 
-    def _export_cluster(self, request: AdmissionRequest, path: str, name: str) -> str | None:
+    def _export_cluster(self, request: AdmissionRequest, target: ExportTarget) -> str | None:
         own = request.context.cluster
-        return self._access.cluster_of(own, path, name, may_wait_for_root=True)
+        return self._access.cluster_of(own, target.path, target.name, may_wait_for_root=True)
 
 
-def _complete_selectors(binding: Object) -> None:
-    """A claim without a selector has an empty one, which is refused for what it is."""
-    for claim in mappings(mapping(binding.get("spec")).get("permissionClaims")):
-        if claim.get("selector") is None:
-            claim["selector"] = {}
-
-
-def _label(binding: Object) -> str:
-    return str((binding["metadata"].get("labels") or {}).get(EXPORT_LABEL) or "")
-
-
-def _is_new_reference(new: Object, old: Object | None) -> bool:
-    if old is None:
-        return True
-    return export_reference(new) != export_reference(old) or _label(new) != _label(old)
-
-
-def _no_permission(request: AdmissionRequest, path: str, name: str) -> Forbidden:
+def _no_permission(request: AdmissionRequest, target: ExportTarget) -> Forbidden:
     """The same error for missing exports, so that it does not disclose which exist."""
-    action = "create" if request.old is None else "update"
-    export = clusters.join(path, name)
+    action = "create" if request.operation == "CREATE" else "update"
+    export = clusters.join(target.path, target.name)
     return denial(
         request, f"unable to {action} APIBinding: no permission to bind to export {export}"
     )

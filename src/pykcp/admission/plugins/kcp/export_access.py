@@ -27,7 +27,7 @@ class ExportAccessPlugin:
             return clusters.ROOT
         lookup = self._lookup
         cluster = lookup.cluster_of(path)
-        if cluster is None or lookup.get(API_EXPORTS, cluster, name) is None:
+        if cluster is None or not lookup.has(API_EXPORTS, cluster, name):
             return None
         return cluster
 

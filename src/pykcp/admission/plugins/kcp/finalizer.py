@@ -19,21 +19,18 @@ class KeptFinalizer:
         return request.operation != "DELETE"
 
     async def mutate(self, request: AdmissionRequest) -> None:
-        obj = request.obj
-        assert obj is not None
+        obj = {"metadata": request.metadata}  # the object itself may be large
         if not meta.is_deleting(obj):
             meta.add_finalizer(obj, self._finalizer)
 
     async def validate(self, request: AdmissionRequest) -> None:
-        obj, old = request.obj, request.old
-        assert obj is not None
+        obj = {"metadata": request.metadata}
         if meta.has_finalizer(obj, self._finalizer):
             return
         if not meta.is_deleting(obj):
             raise refusal(request, f"finalizer {self._finalizer} is required")
         if (
-            old is not None
-            and meta.has_finalizer(old, self._finalizer)
+            meta.has_finalizer({"metadata": request.old_metadata}, self._finalizer)
             and MASTERS not in request.context.user.groups
         ):
             raise refusal(request, f"removing the finalizer {self._finalizer} is forbidden")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pykcp.admission.field_errors import aggregated
+from pykcp.admission.plugins.kcp.binding_parts import shown_binding
 from pykcp.admission.refusing import refusal
 from pykcp.machinery.kcp.claims import NOT_PERSISTED, has_claim_label, is_claim_label
 from pykcp.machinery.kcp.hashes import CLAIM_LABEL_PREFIX
@@ -65,8 +66,7 @@ class PermissionClaims:
     async def _due(self, request: AdmissionRequest) -> dict[str, str]:
         resource = request.resource
         is_binding = (resource.group, resource.plural) == _BINDINGS
-        obj = request.obj if is_binding else {"metadata": request.metadata}
-        assert obj is not None
+        obj = await shown_binding(request) if is_binding else {"metadata": request.metadata}
         return await self._accepted.labels_due(
             self._lookup, request.context.cluster, resource.group, resource.plural, obj
         )
