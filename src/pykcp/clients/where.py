@@ -24,6 +24,9 @@ value is the name of the shard that has it, if that is known. Also a trailer of 
 logical cluster has moved."""
 PROGRESS = "x-pykcp-progress"
 """In a watch of a front-proxy: bookmarks shall also come whenever the shard is told to advance."""
+OF_ALL_SHARDS = "x-pykcp-of-all-shards"
+"""In a list of a front-proxy that is part of one over all shards: it waits for logical clusters
+that another shard has just given away."""
 MOVED_AT = "x-pykcp-moved-at"
 """The other trailer of such a watch: it goes on at the other shard from this resource version."""
 

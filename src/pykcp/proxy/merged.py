@@ -28,7 +28,7 @@ from pykcp.clients.http.response import HttpResponse, TooLong
 from pykcp.clients.peers import Peers
 from pykcp.clients.remote.errors import error_of, error_of_status
 from pykcp.clients.remote.informer import lines
-from pykcp.clients.where import PROGRESS, WHERE, decode_reached
+from pykcp.clients.where import OF_ALL_SHARDS, PROGRESS, WHERE, decode_reached
 from pykcp.machinery.status import BadRequest, Expired, MethodNotAllowed, StatusError
 from pykcp.proxy.lookup import ShardsAway
 from pykcp.proxy.merge import (
@@ -57,6 +57,9 @@ _BACKLOG = 256 << 10
 _SECONDS = 5.0
 """For which a watch goes on without a shard."""
 _RETRY, _POLL = 0.1, 0.05
+_LIST_TRIES = 3
+_SHORT_BYTES = 1 << 20
+"""A list of up to so many octets is answered when it is complete; an error can still be its answer."""
 _BOOKMARK_SECONDS = 10.0
 _FIRST_HYBRID = 1 << 38
 """Revisions below are those of a server that counts for itself: they cannot be compared."""
@@ -113,6 +116,24 @@ def read_request(call: Call, headers: Sequence[Header]) -> MergedRequest:
     accept = ",".join(one for one in accepted if "application/json" in one) or "application/json"
     kept = [header for header in headers if header[0] not in ("accept", "accept-encoding")]
     return MergedRequest(call, path, query, dict(pairs), [*kept, ("accept", accept)])
+
+
+_ShardPart = tuple[str, ListPart]
+"""A page of a shard."""
+
+
+class _OpenList(NamedTuple):
+    shards: list[str]
+    revision: int
+    read: list[_ShardPart]
+    """Its beginning."""
+    rest: AsyncIterator[_ShardPart]
+
+    async def parts(self) -> AsyncIterator[_ShardPart]:
+        for one in self.read:
+            yield one
+        async for one in self.rest:
+            yield one
 
 
 class MergedCollections:
@@ -209,39 +230,52 @@ class MergedCollections:
     async def send_list(self, asked: MergedRequest) -> None:
         """Raises the error to answer."""
         limit = _number(asked, "limit")
+        found = await self._opened(asked, limit)
+        missing = _missing(self._reads.names(), found.shards)
+        stream = asked.call.exchange.start(200, [*JSON_HEADERS, *missing])
+        try:
+            await _write_list(stream, found, limit)
+        except BaseException:
+            stream.abort()  # or the client would wait for the rest
+            raise
+
+    async def _opened(self, asked: MergedRequest, limit: int) -> _OpenList:
+        """A list of which so much has been read that it is short, or too long to be kept."""
         token = asked.asked.get("continue", "")
+        for is_last in (*[False] * (_LIST_TRIES - 1), True):
+            shards, start = await self._beginning(asked, _decode(token) if token else None)
+            pages, read, size = self.pages(asked, shards, start, limit), list[_ShardPart](), 0
+            try:
+                async for one in pages:
+                    read.append(one)
+                    size += sum(map(len, one[1].members))
+                    if size > _SHORT_BYTES:
+                        break
+            except Expired:
+                # A logical cluster has come to a shard since the moment was chosen.
+                if is_last or token or asked.asked.get("resourceVersion"):
+                    raise
+            else:
+                if not read:
+                    raise Expired("The provided continue parameter names a shard that is gone.")
+                return _OpenList(shards, start.revision, read, pages)
+        raise AssertionError
+
+    async def _beginning(
+        self, asked: MergedRequest, start: PageToken | None
+    ) -> tuple[list[str], PageToken]:
         is_partial = asked.is_true(_PARTIAL)
-        start = _decode(token) if token else None
-        if start is None or is_partial:
-            at_least = start.revision if start else _number(asked, "resourceVersion")
-            shards, revision = await self.moment(at_least, is_partial=is_partial)
-            start = start or PageToken(revision, "", "")
-        else:
-            shards = self._reads.names()
-        headers = [*JSON_HEADERS, *_missing(self._reads.names(), shards)]
-        stream: Stream | None = None
-        count = 0
-        async for shard, part in self.pages(asked, shards, start, limit):
-            if stream is None:  # errors of the first shard can still be answered
-                stream = asked.call.exchange.start(200, headers)
-                stream.write(part.head())
-            stream.write((b"," if count and part.members else b"") + b",".join(part.members))
-            count += len(part.members)
-            if stream.backlog > _BACKLOG:
-                await stream.drain()
-            if limit and count >= limit:
-                following = _next_page(start.revision, shards, shard, part.next_token)
-                stream.write(tail(start.revision, following))
-                stream.end()
-                return
-        assert stream is not None
-        stream.write(tail(start.revision))
-        stream.end()
+        if start is not None and not is_partial:
+            return self._reads.names(), start
+        at_least = start.revision if start else _number(asked, "resourceVersion")
+        shards, revision = await self.moment(at_least, is_partial=is_partial)
+        return shards, start or PageToken(revision, "", "")
 
     async def pages(
         self, asked: MergedRequest, shards: Sequence[str], start: PageToken, limit: int = 0
-    ) -> AsyncIterator[tuple[str, ListPart]]:
+    ) -> AsyncIterator[_ShardPart]:
         """The pages of all shards, one after the other, as they were at one revision."""
+        asked = asked._replace(headers=[*asked.headers, (OF_ALL_SHARDS, "1")])
         left = limit
         for shard in shards:
             if shard < start.shard:
@@ -280,6 +314,23 @@ class MergedCollections:
                     limit = max(1, limit // 8)
         except (SendFailed, msgspec.MsgspecError) as error:
             raise ShardsAway([shard]) from error
+
+
+async def _write_list(stream: Stream, found: _OpenList, limit: int) -> None:
+    count = 0
+    stream.write(found.read[0][1].head())
+    async for shard, part in found.parts():
+        stream.write((b"," if count and part.members else b"") + b",".join(part.members))
+        count += len(part.members)
+        if stream.backlog > _BACKLOG:
+            await stream.drain()
+        if limit and count >= limit:
+            following = _next_page(found.revision, found.shards, shard, part.next_token)
+            stream.write(tail(found.revision, following))
+            stream.end()
+            return
+    stream.write(tail(found.revision))
+    stream.end()
 
 
 def _missing(all_shards: Sequence[str], shards: Sequence[str]) -> Iterator[Header]:
@@ -369,8 +420,13 @@ class _MergedWatch:
         try:
             if sends_initial:
                 await self._send_initial(shards, revision)
-        except BaseException:
+        except BaseException as error:
             await _cancel(tasks)
+            if isinstance(error, StatusError):
+                self._stream.write(error_line(error))
+                self._stream.end()
+            else:
+                self._stream.abort()
             raise
         return tasks
 

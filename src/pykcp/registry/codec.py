@@ -197,6 +197,12 @@ def without_cluster(value: bytes) -> bytes:
     return value[:start] + value[last + 1 :]
 
 
+def cluster_of(value: bytes) -> str:
+    """The logical cluster that a stored value says it is in; "" if it does not say."""
+    first = value.find(_CLUSTER, max(value.find(_ANNOTATIONS), 0)) + len(_CLUSTER)
+    return value[first : value.index(b'"', first)].decode() if first >= len(_CLUSTER) else ""
+
+
 _ANNOTATIONS = b'"annotations":{'
 _CLUSTER = b'"%b":"' % CLUSTER_ANNOTATION.encode()
 _COMMA = ord(",")

@@ -41,6 +41,7 @@ from pykcp.storage.interface import Entry, Store, Value
 from pykcp.types import Object
 
 if TYPE_CHECKING:
+    from pykcp.registry.moving.moves import ClusterMoves
     from pykcp.registry.verbs.large_work import LargeWork
 
 LARGE = 32 * 1024
@@ -64,6 +65,8 @@ class Services:
     """Calls conversion webhooks; None if not available."""
     large: LargeWork | None = None
     """Does the work of large writes; None: all of it is done on the event loop."""
+    moves: ClusterMoves | None = None
+    """Which logical clusters have left this shard; None if none can."""
 
 
 def finalizer_field(finalizer: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -145,6 +146,46 @@ def test_what_moves_is_not_deleted(two: Fleet, everything: TestClient) -> None:
         wait_for_phase(two, "wanders", "Completed")
         make("last")
         assert followed.result(60) == {*names, "last"}
+
+
+def test_what_moves_is_listed_once(two: Fleet, everything: TestClient) -> None:
+    """Its first shard still has it when the other one serves it, and removes it bit by bit."""
+    client = make_on(two.client(cluster="root"), "root", "listed-once")
+    cluster = client.get(LOGICAL_CLUSTER).json["metadata"]["annotations"]["kcp.io/cluster"]
+    bind_in_root(two, "migration.kcp.io", MIGRATIONS)
+    wanted = [f"once-{number:04}" for number in range(600)]
+
+    def make(name: str) -> None:
+        body = {"metadata": {"name": name, "labels": {"test": "once"}}}
+        assert client.post(MAPS, body).status == 201
+
+    is_over = threading.Event()
+
+    def keep_listing() -> tuple[int, list[list[str]]]:
+        """How many lists there were, and those that are wrong."""
+        reader = two.client(user="shard-admin")
+        reader.prefix = MERGED
+        count, wrong = 0, list[list[str]]()
+        while not is_over.is_set():
+            found = sorted(names(reader.get("", labelSelector="test=once")))
+            count += 1
+            if found != wanted:
+                wrong.append(found)
+        return count, wrong
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(make, wanted))
+        readers = [pool.submit(keep_listing) for _ in range(2)]
+        try:
+            for number, shard in enumerate(("shard-1", "root") * 2):
+                migrate(two, f"once-{number}", cluster, shard)
+                wait_for_phase(two, f"once-{number}", "Completed")
+        finally:
+            is_over.set()
+        for reader in readers:
+            count, wrong = reader.result(60)
+            assert count > 5
+            assert [(len(found), len(set(found))) for found in wrong] == []
 
 
 def follow(client: TestClient, selector: str, last: str) -> set[str]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from pykcp.aio.slices import Slices
 from pykcp.machinery.status import Expired, NotFound
+from pykcp.registry.codec import cluster_of
 from pykcp.registry.context import RequestContext
 from pykcp.registry.errors import too_large_revision, translate
 from pykcp.registry.keys import all_identities_ranges, is_wildcard, range_prefix
@@ -89,7 +91,10 @@ async def list_objects(
         raise _expired(base, options, store.revision) from error
     except StoreError as error:
         raise translate(error) from error
-    return await _converted(resource, _listing(page, base, options))
+    listing = _listing(page, base, options)
+    if is_wildcard(ctx.cluster):
+        listing = await _without_departed(resource, listing)
+    return await _converted(resource, listing)
 
 
 def token_base(resource: Resource, cluster: str, namespace: str, selection: Selection) -> str:
@@ -170,7 +175,22 @@ async def _list_all_identities(resource: Resource, options: ListOptions) -> List
             raise translate(error) from error
         at = at or page.revision
         values += page.values
-    return Listing(values, at, "", None)
+    return await _without_departed(resource, Listing(values, at, "", None))
+
+
+async def _without_departed(resource: Resource, listing: Listing) -> Listing:
+    """Without what logical clusters have left here that are on another shard now."""
+    moves = resource.services.moves
+    hidden = moves.hidden_at(listing.revision) if moves is not None else ()
+    if not hidden:
+        return listing
+    values, slices = list[bytes](), Slices()
+    for value in listing.values:
+        if cluster_of(value) not in hidden:
+            values.append(value)
+        if slices.is_over():
+            await slices.next()
+    return replace(listing, values=values)
 
 
 async def _converted(resource: Resource, listing: Listing) -> Listing:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pykcp.clients.where import OF_ALL_SHARDS
 from pykcp.machinery.status import BadRequest, FieldError, go_quote
 from pykcp.registry.resource import Resource
 from pykcp.registry.verbs.continuing import decode_token
@@ -25,6 +26,9 @@ async def list_(call: Call) -> None:
 
 async def send_list(call: Call, pages: Pages) -> None:
     """A list in the form that the client asked for, in steps that leave time for others."""
+    moves = call.resource.services.moves
+    if moves is not None and call.exchange.request.header(OF_ALL_SHARDS) is not None:
+        await moves.all_arrived()  # nothing of them is on other shards any more
     room = Room(call.exchange, PAGE_BYTES)
     await room.take()
     try:

@@ -55,6 +55,7 @@ def build_catalog(base: Foundation, stores: StoresStage) -> CatalogStage:
         schema_checks,
         ConversionCalls(base.egress.webhooks),
         WorkerWork(base.workers) if base.workers is not None else None,
+        stores.moves,
     )
     directory = Directory(builtin_definitions(), partial(make_resource, services=services))
     paths = PathIndex(store)
