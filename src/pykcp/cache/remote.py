@@ -12,7 +12,7 @@ from pykcp.clients.credential_files import CredentialError
 from pykcp.clients.errors import SendFailed
 from pykcp.clients.kubeconfig import load_endpoint
 from pykcp.clients.remote.client import RemoteClient
-from pykcp.clients.remote.connect import http_of, token_of
+from pykcp.clients.remote.connect import WITHIN_INSTALLATION, http_of, token_of
 from pykcp.clients.remote.informer import Informer, ObjectHolder
 from pykcp.clients.remote.paths import collection_path, object_path
 from pykcp.machinery.kcp.clusters import WILDCARD
@@ -77,7 +77,8 @@ def connect_cache(kubeconfig: str, manager: str) -> CacheServerClient:
     """A client with the address and credentials of a kubeconfig. Raises CredentialError."""
     endpoint = load_endpoint(kubeconfig)
     try:
-        return CacheServerClient(http_of(endpoint), manager, token=token_of(endpoint))
+        http = http_of(endpoint, settings=WITHIN_INSTALLATION)
+        return CacheServerClient(http, manager, token=token_of(endpoint))
     except CredentialError as error:
         raise CredentialError(f"{kubeconfig}: {error}") from None
 

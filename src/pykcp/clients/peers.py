@@ -16,7 +16,7 @@ from typing import NamedTuple
 from pykcp.clients.http.client import HttpClient
 from pykcp.clients.kubeconfig import KubeconfigServer
 from pykcp.clients.remote.client import RemoteClient
-from pykcp.clients.remote.connect import client_of, http_of
+from pykcp.clients.remote.connect import WITHIN_INSTALLATION, client_of, http_of
 from pykcp.machinery.kcp import clusters
 from pykcp.machinery.resources import SHARDS
 from pykcp.machinery.status import ServiceUnavailable
@@ -81,6 +81,7 @@ class _Connected:
             url=peer.base_url,
             timeout=_DEADLINE_SECONDS,
             on_outcome=self._note,
+            settings=WITHIN_INSTALLATION,
         )
 
     def _note(self, is_answered: bool) -> None:
@@ -173,7 +174,12 @@ class Peers:
         """A client of the root shard, which may not be known as a Shard object yet."""
         if self._root is None:
             assert self._access.root is not None
-            self._root = client_of(self._access.root, self._manager, timeout=_DEADLINE_SECONDS)
+            self._root = client_of(
+                self._access.root,
+                self._manager,
+                timeout=_DEADLINE_SECONDS,
+                settings=WITHIN_INSTALLATION,
+            )
         return self._root
 
     async def run(self) -> None:

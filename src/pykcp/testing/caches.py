@@ -32,7 +32,7 @@ class CacheProcess:
     def __init__(self, folder: pathlib.Path, *flags: str) -> None:
         self.folder = folder
         self.kubeconfig = folder / "cache.kubeconfig"
-        self._flags, self._port = flags, 0
+        self._flags, self.port = flags, 0
         self._process: subprocess.Popen[bytes] | None = None
         self._log = folder / "cache.log"
         folder.mkdir(parents=True, exist_ok=True)
@@ -56,12 +56,12 @@ class CacheProcess:
         self._log.write_bytes(b"")
         command = [
             sys.executable, "-m", "pykcp.cli.cache_server", f"--root-directory={self.root}",
-            "--bind-address=127.0.0.1", f"--secure-port={self._port}",
+            "--bind-address=127.0.0.1", f"--secure-port={self.port}",
             f"--client-ca-file={self.folder / 'ca.crt'}", *self._flags,
         ]  # fmt: skip
         with self._log.open("ab") as out:
             self._process = subprocess.Popen(command, stdout=out, stderr=out, env=environment())
-        self._port = int(eventually(self._served)[1])
+        self.port = int(eventually(self._served)[1])
         self.kubeconfig.write_text(yaml.safe_dump(self._config()))
         return self
 
@@ -109,7 +109,7 @@ class CacheProcess:
         context = ssl.create_default_context(cadata=(self.root / "apiserver.crt").read_text())
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
         context.load_cert_chain(self.folder / "client.pem")
-        connection = HTTPSConnection("127.0.0.1", self._port, timeout=20, context=context)
+        connection = HTTPSConnection("127.0.0.1", self.port, timeout=20, context=context)
         try:
             sent = {"Content-Type": "application/json"}
             connection.request(method, path, None if body is None else json.dumps(body), sent)
@@ -129,7 +129,7 @@ class CacheProcess:
                 {
                     "name": "cache",
                     "cluster": {
-                        "server": f"https://127.0.0.1:{self._port}",
+                        "server": f"https://127.0.0.1:{self.port}",
                         "certificate-authority": str(self.root / "apiserver.crt"),
                     },
                 }

@@ -162,13 +162,12 @@ class TestClient:
         sent = {"Accept": accept, **(headers or {})}
         if self.access.token:
             sent["Authorization"] = f"Bearer {self.access.token}"
-        connection.request(
-            "GET", f"{self.prefix}{path}?{urlencode({'watch': 'true', **query})}", headers=sent
-        )
-        response = connection.getresponse()
-        if response.status != 200:
-            raise AssertionError(f"watch: {response.status} {response.read()!r}")
+        target = f"{self.prefix}{path}?{urlencode({'watch': 'true', **query})}"
         try:
+            connection.request("GET", target, headers=sent)
+            response = connection.getresponse()
+            if response.status != 200:
+                raise AssertionError(f"watch: {response.status} {response.read()!r}")
             while line := response.readline():
                 yield json.loads(line)
         finally:

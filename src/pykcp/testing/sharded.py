@@ -49,6 +49,10 @@ class FleetProcess:
         return self._process.pid
 
     @property
+    def is_started(self) -> bool:
+        return self._process is not None
+
+    @property
     def root(self) -> pathlib.Path:
         return self._files.directory / self.member.name
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from pykcp.testing.client import APPLY, JSON_PATCH, MERGE, Reply, TestClient, eventually
-from pykcp.testing.malformed import CLUSTER, SAMPLES, SHARD, KindSample, variants
+from pykcp.testing.faults.malformed import CLUSTER, SAMPLES, SHARD, KindSample, variants
 from pykcp.testing.rights import grant
 from pykcp.testing.server import ServerProcess, server
 from pykcp.testing.workspaces import WORKSPACES, inside, make_workspace

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pathlib
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 
@@ -11,6 +13,7 @@ from tests.behaviour.cache.test_mirror import EXPORTS, MARKS, export, mark, path
 from pykcp.cache.part_marks import PartMark
 from pykcp.testing.caches import CacheProcess, cache_server
 from pykcp.testing.client import eventually
+from pykcp.testing.faults.links import Fault, LinkRelay
 
 Line = tuple[CacheProcess, CacheProcess, CacheProcess]
 
@@ -87,6 +90,38 @@ def test_the_middle_is_gone_for_a_while(line: Line) -> None:
         eventually(
             lambda server=server: has(server, "alpha-2", "a") and has(server, "gamma-2", "c", "new")
         )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", [Fault.RESET, Fault.SILENT], ids=lambda one: one.value)
+def test_the_link_between_two_is_cut(tmp_path: pathlib.Path, fault: Fault) -> None:
+    """What is published on either side meanwhile reaches the other one when the link is back."""
+    with ExitStack() as stack:
+        east = stack.enter_context(cache_server(tmp_path / "east"))
+        relay = stack.enter_context(LinkRelay(east.port))
+        kubeconfig = tmp_path / "through-the-relay"
+        kubeconfig.write_text(
+            east.kubeconfig.read_text().replace(f":{east.port}", f":{relay.port}")
+        )
+        link = f"--upstream-kubeconfig={kubeconfig}"
+        west = stack.enter_context(cache_server(tmp_path / "west", link))
+        publish(east, "alpha", 1, "a", "old")
+        publish(west, "beta", 1, "b")
+        for server in (east, west):
+            eventually(
+                lambda server=server: has(server, "alpha", "a", "old") and has(server, "beta", "b")
+            )
+        relay.fail(fault)
+        east.request(path("alpha", "acme", f"{EXPORTS}/old"), "DELETE")
+        write(west, "beta", EXPORTS, export("new"))
+        time.sleep(3.0)
+        assert has(west, "alpha", "a", "old")  # it goes on with what it knows
+        relay.mend()
+        for server in (east, west):
+            eventually(
+                lambda server=server: has(server, "alpha", "a") and has(server, "beta", "b", "new"),
+                12.0,
+            )
 
 
 def test_a_part_outlives_its_shard_and_its_server(line: Line) -> None:

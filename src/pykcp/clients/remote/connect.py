@@ -16,12 +16,18 @@ from pykcp.clients.remote.client import RemoteClient
 from pykcp.clients.remote.paths import server_root
 from pykcp.wire.settings import ClientSettings
 
+WITHIN_INSTALLATION = ClientSettings(connect_timeout=4.0, ping_after=3.0, ping_timeout=4.0)
+"""Between the programs of one installation: a connection on which nothing arrives any more is given
+up after some eight seconds. What lies between two machines may forget connections without a word.
+"""
+
 
 def connect(
     kubeconfig: str,
     manager: str,
     context: str = "",
     identities: Mapping[tuple[str, str], str] = MappingProxyType({}),
+    settings: ClientSettings | None = None,
 ) -> RemoteClient:
     """A client with the address, trust and credentials of a kubeconfig's context.
 
@@ -30,7 +36,7 @@ def connect(
     """
     endpoint = load_endpoint(kubeconfig, context)
     try:
-        return client_of(endpoint, manager, identities=identities)
+        return client_of(endpoint, manager, identities=identities, settings=settings)
     except CredentialError as error:
         raise CredentialError(f"{kubeconfig}: {error}") from None
 
@@ -43,10 +49,11 @@ def client_of(
     identities: Mapping[tuple[str, str], str] = MappingProxyType({}),
     timeout: float | None = None,
     on_outcome: Callable[[bool], None] | None = None,
+    settings: ClientSettings | None = None,
 ) -> RemoteClient:
     """The same for a server that was read already; `url`: another server of the same kind."""
     return RemoteClient(
-        http_of(endpoint, url),
+        http_of(endpoint, url, settings=settings),
         manager,
         token=token_of(endpoint),
         identities=identities,

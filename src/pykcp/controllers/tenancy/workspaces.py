@@ -196,11 +196,12 @@ class Workspaces:
             except TooManyRequests:
                 refused.add(meta.name(shard))
                 shard = None
-            except ShardUnreachable:
+            except ShardUnreachable as error:
                 refused.add(meta.name(shard))
                 shard = self._choose(workspace, refused)
-                if shard is None:
-                    raise  # no other shard will do: it waits for this one
+                if shard is None:  # no other shard will do: it waits for this one
+                    await self._change(workspace, partial(_mark_unreachable, error, self._now()))
+                    raise
             # What the shard may have made nevertheless is deleted there: see workspace_reports.
             await self._change(workspace, unreserve)
             unreserve(workspace)
@@ -407,3 +408,8 @@ class Workspaces:
             return
         except StatusError as error:
             raise Requeue(str(error)) from error
+
+
+def _mark_unreachable(error: ShardUnreachable, now: str, live: Object) -> None:
+    why = f'shard "{error.shard}" does not answer'
+    mark_false(live, lifecycle.SCHEDULED, "ShardUnreachable", why, now)

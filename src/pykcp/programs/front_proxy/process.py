@@ -11,7 +11,7 @@ from pykcp.clients.direct import Direct
 from pykcp.clients.interface import Reader
 from pykcp.clients.kubeconfig import load_endpoint
 from pykcp.clients.peers import PeerAccess, Peers
-from pykcp.clients.remote.connect import connect
+from pykcp.clients.remote.connect import WITHIN_INSTALLATION, connect
 from pykcp.observe.metrics import Gauge, Registry
 from pykcp.observe.process import process_metrics
 from pykcp.programs.front_proxy.options import ANY_SERVER
@@ -77,7 +77,7 @@ class running_front_proxy:  # noqa: N801  # a context, as those of other program
 
     def _build(self, directory: pathlib.Path, certificate: pathlib.Path) -> None:
         settings, options = self._settings, self._settings.proxy
-        self._root = connect(options.root_kubeconfig, _NAME)
+        self._root = connect(options.root_kubeconfig, _NAME, settings=WITHIN_INSTALLATION)
         expected = load_shards(options.shards_file) if options.shards_file else ()
         self._shards = shards = ShardDirectory(self._root, directory / _REMEMBERED, expected)
         access = PeerAccess(load_endpoint(options.shards_kubeconfig, url=ANY_SERVER))

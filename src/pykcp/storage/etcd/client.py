@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 import grpc
 import grpc.aio
 
+from pykcp.aio.owner import spawn
 from pykcp.storage.errors import Compacted, StoreError, StoreFull, StoreUnavailable, TooLarge
 from pykcp.storage.etcd import messages
 from pykcp.storage.etcd.settings import EtcdSettings
@@ -35,6 +36,8 @@ CHANNEL_OPTIONS = (
     ("grpc.max_reconnect_backoff_ms", 1_000),
     ("grpc.use_local_subchannel_pool", 1),
 )
+
+_GRACE_SECONDS = 10.0
 
 REQUIRE_LEADER = (("hasleader", "true"),)
 """A watch on a server that has lost touch with the others ends, instead of falling silent."""
@@ -56,6 +59,7 @@ class EtcdClient:
         self._servers = settings.servers
         self._current = 0
         self._channels: dict[int, grpc.aio.Channel] = {}
+        self._closing: set[asyncio.Task[None]] = set()
 
     @property
     def server(self) -> str:
@@ -67,10 +71,25 @@ class EtcdClient:
         if server == self.server:
             self._current = (self._current + 1) % len(self._servers)
 
+    def drop_connection(self) -> None:
+        """The server in use did not answer in time: the next request connects anew.
+
+        What lies between the two may have forgotten the connection, and gRPC would take a quarter
+        of a minute to notice. What is under way on it has some seconds left.
+        """
+        channel = self._channels.pop(self._current, None)
+        if channel is not None:
+            closing = spawn(channel.close(_GRACE_SECONDS), "etcd/closing a connection")
+            self._closing.add(closing)
+            closing.add_done_callback(self._closing.discard)
+
     async def close(self) -> None:
         channels, self._channels = self._channels, {}
         for channel in channels.values():
             await channel.close()
+        for closing in [*self._closing]:
+            closing.cancel()
+        await asyncio.gather(*self._closing, return_exceptions=True)
 
     async def txn(self, request: Any, seconds: float) -> Any:
         return await self._call("/etcdserverpb.KV/Txn", request, messages.TxnResponse, seconds)

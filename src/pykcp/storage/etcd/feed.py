@@ -122,7 +122,10 @@ class EtcdFeed:
             ) from None
 
     def change_server(self) -> None:
-        """The server in use has not answered in time: follow another, if there is one."""
+        """The server in use has not answered in time: follow another, if there is one; otherwise
+        the same, on a new connection.
+        """
+        self._client.drop_connection()
         if self._watch is not None:
             self._watch.end()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -15,11 +16,16 @@ _TRIES = 300
 class CountingWriter:
     """Creates objects one after the other, and counts in one that all writers share."""
 
-    def __init__(self, client: TestClient, path: str, name: str) -> None:
+    def __init__(
+        self, client: TestClient, path: str, name: str, pause_seconds: float = 0.0
+    ) -> None:
         self._client, self._path, self._name = client, path, name
+        self._pause_seconds = pause_seconds
         self.acknowledged: dict[str, str] = {}
         """Names of objects and their resource versions, as they were answered."""
         self.failures: list[str] = []
+        self.slowest = 0.0
+        """Seconds until a request was answered, at most."""
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
@@ -32,19 +38,22 @@ class CountingWriter:
 
     def _run(self) -> None:
         number = 0
-        while not self._stop.is_set():
+        while not self._stop.wait(self._pause_seconds):
             self._write(f"{self._name}-{number}")
             number += 1
 
     def _write(self, name: str) -> None:
         body = {"metadata": {"name": name}}
         for _ in range(_TRIES):
+            began = time.monotonic()
             try:
                 answer = self._client.post(self._path, body)
             except OSError as error:
                 self.failures.append(str(error))
                 self._stop.wait(0.05)
                 continue
+            finally:
+                self.slowest = max(self.slowest, time.monotonic() - began)
             if answer.status in (201, 409):
                 # After a broken connection, an object may be there though it was not acknowledged.
                 if answer.status == 201:

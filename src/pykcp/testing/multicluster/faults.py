@@ -12,50 +12,21 @@ import contextlib
 import random
 import ssl
 import tempfile
-import threading
 import time
-from collections.abc import Awaitable, Callable, Coroutine
-from concurrent.futures import Future
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import aiohttp
 from aiohttp import web
 
 from pykcp.aio.owner import spawn
 from pykcp.auth.certificates import create_ca, issue_serving
+from pykcp.testing.faults.looping import LoopThread
 from pykcp.testing.kubeconfig import Access
 
 _PIECE = 1 << 16
-
-
-class _Looping:
-    """An event loop in a thread of its own."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-        self._thread.start()
-
-    def call(self, work: Coroutine[Any, Any, Any]) -> Any:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(30)
-
-    def later(self, work: Coroutine[Any, Any, Any]) -> Future[Any]:
-        return asyncio.run_coroutine_threadsafe(work, self._loop)
-
-    def end(self) -> None:
-        self.call(self._cancel_all())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
-        self._loop.close()
-
-    async def _cancel_all(self) -> None:
-        """Requests that are still answered, such as watches."""
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in others:
-            task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
 
 
 class TcpFaults:
@@ -63,7 +34,7 @@ class TcpFaults:
 
     def __init__(self, target: int) -> None:
         self._target = target
-        self._looping = _Looping()
+        self._looping = LoopThread()
         self._writers: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self.is_cut = False
@@ -195,7 +166,7 @@ class HttpFaults:
 
     def __init__(self, target: Access) -> None:
         self._target = target
-        self._looping = _Looping()
+        self._looping = LoopThread()
         self.faults = HttpFaultSettings()
         self.requests: list[SeenRequest] = []
         now = time.time()

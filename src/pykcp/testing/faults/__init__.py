@@ -1,0 +1,1 @@
+"""What goes wrong, for tests: links that fail, requests that are malformed."""
