@@ -25,6 +25,9 @@ _log = logging.getLogger(__name__)
 
 _BACKLOG = 64 * 1024
 """Octets that may wait for one side before nothing more is taken from the other."""
+_MOST_UNCONSUMED = 4096
+"""Octets of an answer that the client took and the server is not told of yet: events of a watch
+are smaller, and the server's window is many times as large."""
 _NO_BODY = frozenset((204, 304))
 
 
@@ -72,7 +75,7 @@ class Relay:
 
     __slots__ = (
         "_answer_size", "_body_size", "_continued", "_done", "_exchange", "_first", "_go_on",
-        "_headers", "_is_done", "_is_waiting", "_limits", "_loop", "_observer", "_out", "_source",
+        "_headers", "_is_done", "_is_waiting", "_limits", "_observer", "_out", "_source",
         "_status", "_stream", "_timer", "_unconsumed", "_untaken",
     )  # fmt: skip
 
@@ -88,7 +91,6 @@ class Relay:
         `continued`: the stream of an answer that this one continues."""
         self._exchange, self._limits, self._continued = exchange, limits, continued
         self._observer = observer
-        self._loop = asyncio.get_running_loop()
         self._go_on = go_on
         self._done: asyncio.Future[None] | None = None
         self._is_done = False
@@ -118,11 +120,11 @@ class Relay:
             self._source = self._exchange.request.pipe(self)
             self._take_more()
         if self._limits.first_byte:
-            self._timer = self._loop.call_later(self._limits.first_byte, self._on_late)
+            self._set_timer(self._limits.first_byte)
 
     async def run(self, session: ClientSession, request: OutgoingRequest) -> None:
         """Until the end. Raises SendFailed if there is no answer at all."""
-        self._done = self._loop.create_future()
+        self._done = asyncio.get_running_loop().create_future()
         try:
             self.start(session, request)
         except ValueError as error:
@@ -174,7 +176,7 @@ class Relay:
             self._begin_with(tunnel)
         elif self._out is None or not self._out.is_received:
             # Small answers are complete by then, and are given back in one piece.
-            self._loop.call_soon(self._begin)
+            asyncio.get_running_loop().call_soon(self._begin)
 
     def _continue_with(self, stream: Stream) -> None:
         if self._status == 200:
@@ -212,7 +214,8 @@ class Relay:
         stream.write(data)
         self._unconsumed += len(data)
         if stream.backlog <= _BACKLOG:
-            self._consume()
+            if self._unconsumed >= _MOST_UNCONSUMED:
+                self._consume()
         elif not self._is_waiting:
             self._is_waiting = True
             stream.when_relieved(self._consume)
@@ -302,7 +305,10 @@ class Relay:
             self._timer.cancel()
             self._timer = None
         if self._limits.idle:
-            self._timer = self._loop.call_later(self._limits.idle, self._on_late)
+            self._set_timer(self._limits.idle)
+
+    def _set_timer(self, seconds: float) -> None:
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._on_late)
 
     def _on_late(self) -> None:
         out = self._out

@@ -310,9 +310,20 @@ class Connection(asyncio.Protocol):
         if self.is_closing:
             self._is_in_lane = False
             return False
-        self._work()
-        self._is_in_lane = self._has_work()
-        return self._is_in_lane
+        if self._has_input():
+            self._work()
+            self._is_in_lane = self._has_work()
+            return self._is_in_lane
+        self._is_in_lane = False  # if there is more than fits, it joins the lane again
+        started = perf_counter()
+        self.flush()
+        self._end_turn(started)
+        return False
+
+    def _has_input(self) -> bool:
+        """Whether there is more to do than to write what was produced."""
+        driver = self.driver
+        return driver is None or bool(self._raw or self._plain) or driver.is_behind
 
     def _work(self) -> None:
         started = perf_counter()

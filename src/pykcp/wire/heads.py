@@ -50,6 +50,12 @@ class Head:
             first = self._first = dict(reversed(self.headers))
         return first.get(name)
 
+    def with_target(self, target: str) -> Head:
+        """The same fields, asking for something else."""
+        head = Head(self.method, target, self.headers, self.content_length, self.expects_continue)
+        head._first = self._first
+        return head
+
 
 _METHOD, _PATH, _SCHEME, _AUTHORITY, _FORBIDDEN, _TE, _LENGTH, _EXPECT, _COOKIE, _HOST = range(10)
 _SPECIAL = {
@@ -114,6 +120,43 @@ def http2_head(fields: Iterable[Field], check_each: bool = False) -> Head:
     if cookies > 1:
         headers = _with_one_cookie(headers)
     return Head(method, path, headers, length, expects_continue)
+
+
+_MOST_REMEMBERED = 64
+"""Fields of a head that is remembered."""
+
+
+class RequestHeads:
+    """Makes the heads of one connection's requests.
+
+    Most of them differ from the one before in their path only: the rest is not checked again.
+    """
+
+    __slots__ = ("_after", "_before", "_last", "_path_at")
+
+    def __init__(self) -> None:
+        self._last: Head | None = None
+        self._path_at = 0
+        self._before: list[Field] = []
+        self._after: list[Field] = []
+
+    def make(self, fields: list[Field], check_each: bool = False) -> Head:
+        """The same as `http2_head`."""
+        last, at = self._last, self._path_at
+        if last is not None and not check_each and at < len(fields):
+            name, target = fields[at]
+            if (
+                name == ":path"
+                and target[:1] == "/"
+                and fields[:at] == self._before
+                and fields[at + 1 :] == self._after
+            ):
+                return last.with_target(target)
+        head = http2_head(fields, check_each)
+        if len(fields) <= _MOST_REMEMBERED:
+            at = self._path_at = [name for name, _ in fields].index(":path")
+            self._before, self._after, self._last = fields[:at], fields[at + 1 :], head
+        return head
 
 
 class ResponseHead:

@@ -355,6 +355,23 @@ async def test_watches_stay(through: Through, hello: Any):
     await hello.wait_for("closed")
 
 
+async def test_more_events_than_fit_a_window(through: Through, hello: Any):
+    """The server hears that small events were taken, though not of each."""
+    client, _ = await through()
+    response = await client.request("GET", "/watch")
+    await hello.wait_for_streams(1)
+    (stream,) = hello.streams
+    received, event = 0, b"x" * 999 + b"\n"
+    chunks = response.chunks()
+    for number in range(1, 601):
+        stream.write(event)
+        while received < number * len(event):
+            received += len(await anext(chunks))
+    assert stream.backlog == 0
+    response.close()
+    await hello.wait_for("closed")
+
+
 async def test_clients_that_go(through: Through, hello: Any):
     """Also before the answer has begun, and when no task stands for the request."""
     client, _ = await through()

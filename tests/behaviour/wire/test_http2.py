@@ -254,6 +254,20 @@ async def test_one_write_per_turn(serve: Any, connect: Any, hello: Any, monkeypa
     assert len(streams) == 40
 
 
+async def test_events_beyond_a_turn(serve: Any, connect: Any, hello: Any):
+    """Events that do not fit into one turn follow in the next ones; other clients have theirs."""
+    listener = await serve(turn_size=10_000)
+    clients = [await connect.h2(listener) for _ in range(3)]
+    streams = [client.start("GET", "/watch") for client in clients]
+    await hello.wait_for_streams(3)
+    for size in (25_000, 50_000):
+        for stream in hello.streams:
+            stream.write(b"x" * 25_000)
+        for client, stream_id in zip(clients, streams, strict=True):
+            while len(client.bodies[stream_id]) < size:
+                await client.pump()
+
+
 async def test_watch_aborted(serve: Any, connect: Any, hello: Any):
     """An aborted stream is an error to the client."""
     client = await connect.h2(await serve())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pykcp.wire.heads import MalformedMessage, check_trailers, http2_head
+from pykcp.wire.heads import Head, MalformedMessage, RequestHeads, check_trailers, http2_head
 from pykcp.wire.http1.head import HeadWriter, RequestRejected, http1_head
 
 GET = [(":method", "GET"), (":scheme", "https"), (":path", "/a%20b?x=1&y"), (":authority", "h:1")]
@@ -19,6 +19,59 @@ def test_http2_head():
     assert head.first("host") == "h:1"
     assert head.first("missing") is None
     assert not head.expects_continue
+
+
+def at(path: str, *more: tuple[str, str]) -> list[tuple[str, str]]:
+    return [GET[0], GET[1], (":path", path), GET[3], ("accept", "a"), *more]
+
+
+def contents(head: Head) -> tuple[object, ...]:
+    return (
+        head.method, head.path, head.query, head.headers, head.content_length,
+        head.expects_continue, head.first("accept"), head.first("x"),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        at("/b?y"),
+        at("/b", ("x", "1")),
+        at("/b", ("accept", "b")),
+        at("/b", ("content-length", "7"), ("expect", "100-continue")),
+        [("accept", "a"), *GET],
+        [*GET, ("accept", "a")],
+        [GET[0], GET[2], GET[1], GET[3], ("accept", "a")],
+        [(":method", "PUT"), *at("/b")[1:]],
+        at("/b", (":path", "/c")),
+        at("b"),
+        at(""),
+        at("*"),
+        at("/b")[:2],
+        [],
+    ],
+)
+def test_heads_after_each_other(fields: list[tuple[str, str]]):
+    """What a head is does not depend on the one before it."""
+    heads = RequestHeads()
+    for path in ("/a", "/a?x", "/b"):
+        assert contents(heads.make(at(path))) == contents(http2_head(at(path)))
+    try:
+        expected = contents(http2_head(fields))
+    except MalformedMessage:
+        with pytest.raises(MalformedMessage):
+            heads.make(fields)
+    else:
+        assert contents(heads.make(fields)) == expected
+    assert contents(heads.make(at("/c"))) == contents(http2_head(at("/c")))
+
+
+def test_invalid_fields_are_found_behind_valid_ones():
+    """Once a connection has sent something invalid, each head is looked at as a whole."""
+    heads = RequestHeads()
+    heads.make(at("/a"))
+    with pytest.raises(MalformedMessage):
+        heads.make(at("/a\n"), check_each=True)
 
 
 def test_split_cookies_are_joined():

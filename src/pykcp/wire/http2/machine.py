@@ -23,7 +23,7 @@ make no progress.
 
 from __future__ import annotations
 
-from pykcp.wire.heads import Head, MalformedMessage, check_trailers, http2_head
+from pykcp.wire.heads import Head, MalformedMessage, RequestHeads, check_trailers
 from pykcp.wire.http2 import frames
 from pykcp.wire.http2.events import RequestReceived, StreamState
 from pykcp.wire.http2.frames import (
@@ -58,6 +58,7 @@ class Http2(Receiving[Head]):
         self._first_window, self._stream_window = settings.first_window, settings.stream_window
         self._preface_missing = frames.PREFACE
         self._gaps: list[tuple[int, int]] = []
+        self._request_heads = RequestHeads()
         self.orphans = 0
         """Streams that are over while the caller still works for them; they count as open."""
 
@@ -75,7 +76,7 @@ class Http2(Receiving[Head]):
             self._on_head(stream_id, flags, block)
 
     def _make_head(self, fields: list[Field]) -> Head:
-        return http2_head(fields, self._decoder.has_seen_invalid_field)
+        return self._request_heads.make(fields, self._decoder.has_seen_invalid_field)
 
     def _on_head(self, stream_id: int, flags: int, block: bytes | list[Field]) -> None:
         if stream_id > self.last_id + 2:

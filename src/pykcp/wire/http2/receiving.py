@@ -49,6 +49,7 @@ _OVERSIZE_COST = 100
 """What a head that is too large counts, in frames that bring nothing forward."""
 _WINDOW_UPDATE = 4 << 8 | frames.WINDOW_UPDATE
 """Length and type of such a frame."""
+_WINDOW_UPDATE_KIND = bytes((frames.WINDOW_UPDATE,))
 _unpack_header = frames.HEADER.unpack_from
 _unpack_windows = frames.WINDOW_FRAME.iter_unpack
 _WINDOW_FRAME_SIZE = frames.WINDOW_FRAME.size
@@ -190,7 +191,8 @@ class Receiving(Control, Generic[MessageHead]):
         if self._decoding is not None:
             self._decode_step()
         self.is_behind = False
-        if self._partial is None and self._has_settings and not self._decoding:
+        is_window = data[position + 3 : position + 4] == _WINDOW_UPDATE_KIND
+        if is_window and self._partial is None and self._has_settings and not self._decoding:
             position = self._receive_windows(data, position)
         self.has_news = position < size
         while size - position >= 9:
