@@ -118,6 +118,29 @@ def test_a_cordoned_shard_gets_no_workspaces(root: TestClient) -> None:
     assert shard_of(eventually(is_ready(root, "cordoned"))) == "shard-1"
 
 
+def test_a_workspace_is_reached_as_soon_as_it_is_ready(root: TestClient) -> None:
+    """By its path and by its name, also if it was asked for before it was there."""
+    version = root.get(WORKSPACES).json["metadata"]["resourceVersion"]
+    stream = root.watch(WORKSPACES, resourceVersion=version, timeoutSeconds=60)
+    names = [f"reached{number}" for number in range(24)]
+    for number, name in enumerate(names):
+        if number % 3 == 0:
+            assert inside(root, name).get(LOGICAL_CLUSTER).status == 403
+        post_workspace(root, name, **on("shard-1" if number % 2 else "root"))
+    left = set(names)
+    for event in stream:
+        workspace = event["object"]
+        name = workspace["metadata"]["name"]
+        if name in left and (workspace.get("status") or {}).get("phase") == "Ready":
+            left.discard(name)
+            for client in (inside(root, name), root.in_cluster(workspace["spec"]["cluster"])):
+                first = client.get(LOGICAL_CLUSTER)
+                assert first.status == 200, first
+        if not left:
+            break
+    assert not left
+
+
 def test_workspaces_are_spread(root: TestClient) -> None:
     placed = [shard_of(make_workspace(root, f"spread{n}")) for n in range(20)]
     assert 5 <= placed.count("root") <= 15
