@@ -12,7 +12,7 @@ from typing import Any
 from aiohttp import web
 from http2client import Connection
 from stalls_answers import RECEIVED
-from stalls_attacker import Attack, Attacker, Script
+from stalls_attacker import MERGE, Attack, Attacker, Script
 from stalls_clusters import CLUSTERS, Answer, HostileCluster, bind, cluster_object, stream_answer
 
 ATTACKS: list[Attack] = []
@@ -26,7 +26,7 @@ def _add(name: str, script: Script) -> None:
     ATTACKS.append(Attack(name, script, has_peer=False))
 
 
-async def _bind_kubernetes(a: Attacker) -> None:
+async def bind_kubernetes(a: Attacker) -> None:
     await bind(a, "kubernetes")
 
     async def is_served() -> bool:
@@ -90,7 +90,7 @@ def _with_pods(answer: Answer, path: str, streams: int, *, is_read: bool = True)
 
     async def script(a: Attacker) -> AsyncIterator[None]:
         await bind(a)
-        await _bind_kubernetes(a)
+        await bind_kubernetes(a)
         server = HostileCluster(answer)
         await a.setup("POST", CLUSTERS, cluster_object("c", server.kubeconfig()))
         opened = [await a.target().connect() for _ in range(4)]
@@ -138,6 +138,33 @@ _add(
 )
 
 
+async def _large_pods(a: Attacker) -> AsyncIterator[None]:
+    """Many containers, which three quotas count."""
+    await bind_kubernetes(a)
+    quotas = f"/api/v1/namespaces/{a.room.namespace}/resourcequotas"
+    asking = {"requests": {"cpu": "1m"}}
+    containers = [{"name": f"c{n}", "image": "i", "resources": asking} for n in range(20_000)]
+    large = {**_pod(""), "spec": {"containers": containers}}
+    await a.setup("POST", _pods(a), {**large, "metadata": {"name": "p0"}})
+    for n in range(3):
+        hard = {"hard": {"requests.cpu": "1k", "pods": "100"}}
+        await a.setup("POST", quotas, {"metadata": {"name": f"q{n}"}, "spec": hard})
+
+    async def is_known() -> bool:
+        found = await a.setup("GET", f"{quotas}/q2")
+        return "requests.cpu" in (found.get("status") or {}).get("used", {})
+
+    await a.wait_for(is_known)
+    yield
+    await a.send("POST", _pods(a), {**large, "metadata": {"name": "p1"}})
+    await a.send("PATCH", f"{_pods(a)}/p1", {"metadata": {"labels": {"a": "b"}}}, MERGE)
+    await a.send("DELETE", f"{_pods(a)}/p1")
+    await asyncio.sleep(2)
+
+
+_add("pods of 20,000 containers under three quotas", _large_pods)
+
+
 # -- statuses --------------------------------------------------------------------------------------
 
 
@@ -183,7 +210,7 @@ class _FlappingCluster:
 def _flapping(workloads: int) -> Script:
     async def script(a: Attacker) -> AsyncIterator[None]:
         await bind(a)
-        await _bind_kubernetes(a)
+        await bind_kubernetes(a)
         server = HostileCluster(_FlappingCluster().answer)
         await a.setup("POST", CLUSTERS, cluster_object("c", server.kubeconfig()))
         path = f"/apis/apps/v1/namespaces/{a.room.namespace}/deployments"

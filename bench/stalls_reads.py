@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from stalls_attacker import JSON_PATCH, MERGE, YAML, Attack, Attacker, Script, meta
-from stalls_kinds import CRDS, crd, serve
+from stalls_kinds import ADMISSION, CRDS, crd, serve
 
 ATTACKS: list[Attack] = []
 PROTOBUF = "application/vnd.kubernetes.protobuf"
@@ -129,6 +129,30 @@ async def _of_an_earlier_schema(a: Attacker) -> AsyncIterator[None]:
         await a.send("GET", f"{path}?watch=1&timeoutSeconds=1")
 
 
+async def _written_with_policy(a: Attacker) -> AsyncIterator[None]:
+    """A policy looks at what is changed and deleted."""
+    group, name = _group(a), f"p{a.room.namespace}"
+    made = crd(group, _FREE)
+    path = await serve(a, made)
+    await a.setup("POST", path, json.loads(_widget(group, "w", {"a": [{}] * 700_000})))
+    rule = {"apiGroups": [group], "apiVersions": ["*"], "operations": ["*"], "resources": ["*"]}
+    spec = {
+        "matchConstraints": {"resourceRules": [rule]},
+        "validations": [{"expression": "oldObject.metadata.name == 'w'"}],
+    }
+    bound = {"policyName": name, "validationActions": ["Deny"]}
+    policies = f"{ADMISSION}/validatingadmissionpolicies"
+    await a.setup("POST", policies, {"metadata": meta(name), "spec": spec})
+    bindings = policies.replace("policies", "policybindings")
+    await a.setup("POST", bindings, {"metadata": meta(name), "spec": bound})
+    await _change_schema(a, made, {**_FREE, "description": "changed"})
+    await asyncio.sleep(0.5)
+    yield
+    await a.send("PATCH", f"{path}/w?dryRun=All", {"spec": {"b": 1}}, MERGE)
+    await a.send("DELETE", f"{path}/w?dryRun=All")
+    await a.send("DELETE", f"{path}/w")
+
+
 async def _of_another_version(a: Attacker) -> AsyncIterator[None]:
     claims = [
         {"group": f"g{n}.example.com", "resource": "things", "identityHash": "x", "verbs": ["*"]}
@@ -146,6 +170,7 @@ async def _of_another_version(a: Attacker) -> AsyncIterator[None]:
 
 
 _add("reads of 2 MB of an earlier schema", _of_an_earlier_schema)
+_add("writes and deletes of 2 MB of an earlier schema, with a policy", _written_with_policy)
 _add("reads of 2 MB in another version", _of_another_version, has_peer=False)
 
 

@@ -161,3 +161,34 @@ def test_claims_use_storage_of_their_class(workspace: TestClient) -> None:
         "requests.storage": "4Gi",
         gold: "1Gi",
     }
+
+
+def test_large_pods_are_measured(workspace: TestClient) -> None:
+    """As small ones are, by a worker; also those that are older than the quota."""
+    path = namespace(workspace, "large")
+    asking = {"requests": {"cpu": "1m"}}
+    many = [{"name": f"c{n}", "image": "i", "resources": asking} for n in range(2_000)]
+    before = {**pod("before"), "spec": {"containers": many}}
+    assert workspace.post(f"{path}/pods", before).status == 201
+    quota(workspace, path, {"pods": "3", "requests.cpu": "5"})
+    assert used(workspace, path) == {"pods": "1", "requests.cpu": "2"}
+    made = {**pod("made"), "spec": {"containers": many}}
+    assert workspace.post(f"{path}/pods", made).status == 201
+    assert used(workspace, path) == {"pods": "2", "requests.cpu": "4"}
+    labelled = {"metadata": {"labels": {"a": "b"}}}
+    changed = workspace.patch(f"{path}/pods/made", labelled, content_type=MERGE)
+    assert changed.status == 200
+    refused = workspace.post(f"{path}/pods", {**made, "metadata": {"name": "more"}})
+    assert refused.json["message"] == (
+        'pods "more" is forbidden: exceeded quota: q, requested: requests.cpu=2, '
+        "used: requests.cpu=4, limited: requests.cpu=5"
+    )
+    silent = [{"name": f"c{n}", "image": "i" * 50} for n in range(2_000)]
+    refused = workspace.post(f"{path}/pods", {**pod("x"), "spec": {"containers": silent}})
+    assert refused.json["message"].startswith(
+        'pods "x" is forbidden: failed quota: q: must specify requests.cpu for: c0,c1,'
+    )
+    best = {"metadata": {"name": "best"}, "spec": {"hard": {"pods": "0"}, "scopes": ["BestEffort"]}}
+    assert workspace.post(f"{path}/resourcequotas", best).status == 201
+    assert workspace.delete(f"{path}/pods/made").status == 200
+    eventually(lambda: used(workspace, path) == {"pods": "1", "requests.cpu": "2"})

@@ -22,14 +22,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from pykcp.admission.plugins.quota_measure import (
-    LARGEST,
-    Amounts,
-    MeasuredWrite,
-    is_too_large,
-    measured_write,
-    was_too_large,
-)
+from pykcp.admission.plugins.quota_measure import Amounts, Limited, Measured, measured_write
 from pykcp.aio.slices import Slices
 from pykcp.caching import BoundedCache
 from pykcp.machinery import quantity
@@ -40,6 +33,7 @@ from pykcp.registry import codec
 from pykcp.registry.keys import object_key, range_prefix, resource_prefix, split_key
 from pykcp.registry.stored import Entry, Event, Query, StoreReader
 from pykcp.registry.verbs.admitting import AdmissionRequest, Counts
+from pykcp.registry.verbs.large_request import LargeRequest
 from pykcp.registry.verbs.reservations import counted
 from pykcp.types import Object
 
@@ -293,29 +287,46 @@ class ResourceQuota:
         charges: dict[str, _Charge] = {}
         slices = Slices()
         for request in requests:
-            measured = measured_write(request, _meter(request))
-            for key in await self._quotas.keys(request.context.cluster, request.namespace):
+            found = await self._charges(request, charges, slices)
+            meter, limits = _meter(request), [_limited(request, charge.quota) for charge in found]
+            measured = await measured_write(request, meter, [one for one in limits if one.names])
+            for charge, limited in zip(found, limits, strict=True):
                 if slices.is_over():
                     await slices.next()
-                charge = charges.get(key)
-                if charge is None:
-                    entry = self._store.get(key)
-                    if entry is None:
-                        continue  # deleted a moment ago
-                    charge = charges[key] = _Charge(entry, request.context.cluster)
-                await self._count(request, measured, charge)
+                await self._count(request, measured, limited, charge)
         return [
             counted(charge.entry, _with_used(charge.quota, charge.more), charge.cluster)
             for charge in charges.values()
             if charge.more
         ]
 
+    async def _charges(
+        self, request: AdmissionRequest, charges: dict[str, _Charge], slices: Slices
+    ) -> list[_Charge]:
+        """Those of the quotas that count in the namespace of a write."""
+        found: list[_Charge] = []
+        for key in await self._quotas.keys(request.context.cluster, request.namespace):
+            if slices.is_over():
+                await slices.next()
+            charge = charges.get(key)
+            if charge is None:
+                entry = self._store.get(key)
+                if entry is None:
+                    continue  # deleted a moment ago
+                charge = charges[key] = _Charge(entry, request.context.cluster)
+            found.append(charge)
+        return found
+
     async def _count(
-        self, request: AdmissionRequest, measured: MeasuredWrite | None, charge: _Charge
+        self,
+        request: AdmissionRequest,
+        measured: Measured | None,
+        limited: Limited,
+        charge: _Charge,
     ) -> None:
         """Count one more object; Forbidden if that is more than the quota allows."""
         quota = charge.quota
-        requested = _requested(request, measured, quota)
+        requested = _requested(request, measured, limited)
         if not requested:
             return
         used = await self._usage(request, quota, requested)
@@ -352,49 +363,48 @@ def _may_use_more(request: AdmissionRequest) -> bool:
     meter = _meter(request)
     if meter is None or request.kind is not None:
         return False
-    if is_too_large(request):
-        return not was_too_large(request)  # it is refused, unless it was so before
+    if isinstance(request, LargeRequest):
+        return True  # it is looked at where it is measured
     new, old = request.obj, request.old
     if new is None or old is None:
         return False
     return meter.charges(request.subresource, new, old)
 
 
+def _limited(request: AdmissionRequest, quota: Object) -> Limited:
+    """What a quota limits of the kind that is written, beside its number."""
+    meter = None if is_wide(quota) else _meter(request)
+    hard = () if meter is None else _status(quota, "hard")
+    return Limited(quota, sorted(n for n in hard if meter is not None and meter.measures(n)))
+
+
 def _requested(
-    request: AdmissionRequest, measured: MeasuredWrite | None, quota: Object
+    request: AdmissionRequest, measured: Measured | None, limited: Limited
 ) -> dict[str, Quantity]:
     """What a write uses more of what a quota limits."""
-    kind = (request.resource.group, request.resource.plural)
+    quota, kind = limited.quota, (request.resource.group, request.resource.plural)
     hard = (quota.get("spec") or {}).get("hard") or {}
     found: dict[str, Quantity] = {}
-    meter = None if is_wide(quota) else _meter(request)
-    if meter is not None:
-        limited = sorted(name for name in _status(quota, "hard") if meter.measures(name))
-        found = _metered(request, measured, quota, limited) if limited else {}
+    if measured is not None and limited.names:
+        found = _metered(request, measured, limited)
     if request.operation == "CREATE" and not is_scoped(quota):
         found |= {name: _ONE for name in names_of(*kind) if name in hard}
     return found
 
 
 def _metered(
-    request: AdmissionRequest,
-    measured: MeasuredWrite | None,
-    quota: Object,
-    limited: Sequence[str],
+    request: AdmissionRequest, measured: Measured, limited: Limited
 ) -> dict[str, Quantity]:
+    share, (quota, names) = measured.share(limited), limited
     name = quota["metadata"]["name"]
-    if measured is None:
-        text = f"objects of more than {LARGEST >> 10} KiB cannot be counted"
-        raise _refused(request, f"failed quota: {name}: {text}")
-    if not measured.is_in_scopes(quota):
+    if not share.is_in_scopes:
         return {}
-    lacking = measured.missing(limited)
-    if lacking:
-        raise _refused(request, f"failed quota: {name}: {lacking}")
-    if any(one not in _used(quota) for one in limited):
-        text = f"status unknown for quota: {name}, resources: {','.join(limited)}"
+    if share.missing:
+        raise _refused(request, f"failed quota: {name}: {share.missing}")
+    if any(one not in _used(quota) for one in names):
+        text = f"status unknown for quota: {name}, resources: {','.join(names)}"
         raise _refused(request, text)
-    return measured.usage(quota, limited)
+    return dict(share.used or {})
 
 
 def _limits(quota: Object, names: Iterable[str]) -> dict[str, Quantity]:

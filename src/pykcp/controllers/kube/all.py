@@ -51,6 +51,7 @@ def make(
     quotas: Quotas,
     bound: Callable[[str], Sequence[ResourceDefinition]] = lambda _: (),
     for_content: bool = True,
+    compute: quota.RunJob | None = None,
     clock: Callable[[], float] = time.time,
 ) -> list[ControllerSpec]:
     """All of them; `join` them and set them going.
@@ -78,7 +79,7 @@ def make(
         tokens,
         RoleAggregation(client(role_aggregation.NAME), counted),
         PolicyStatus(client(policy_status.NAME), directory, counted),
-        ResourceQuotas(lister, client(quota.NAME), directory, quotas, counted),
+        ResourceQuotas(lister, client(quota.NAME), directory, quotas, counted, compute),
         CustomResourceDefinitions(
             lister, client(crds.NAME), hub, Timestamps(clock), counted, bound
         ),

@@ -11,8 +11,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
+import orjson
+
+from pykcp.admission.plugins.quota_measure import USED_BY, limits_of, used_by
 from pykcp.admission.plugins.resource_quota import (
     COUNT,
     METERED,
@@ -37,9 +40,6 @@ from pykcp.registry.catalog.directory import Directory
 from pykcp.registry.codec import decode
 from pykcp.types import Object
 
-if TYPE_CHECKING:
-    from pykcp.apis.kube.workloads.quota_usage import QuotaMeter
-
 NAME = "resourcequota-controller"
 _QUOTAS = kind_id(RESOURCE_QUOTAS)
 _METERED = frozenset(resource_id(*kind) for kind in METERED)
@@ -50,6 +50,12 @@ _GATHER = 0.02
 """Seconds to wait for more news: a thousand deletions are not a thousand counts."""
 _CHECK_AGAIN = 1.0
 """Seconds until a status that looks right is checked: it may have been written by hand."""
+
+
+class RunJob(Protocol):
+    """Calls `module:function`, which has no side effects, with these arguments."""
+
+    async def __call__(self, function: str, *args: Any, tenant: str) -> Any: ...
 
 
 class QuotaNamespace(NamedTuple):
@@ -67,9 +73,11 @@ class ResourceQuotas:
         directory: Directory,
         quotas: Quotas,
         metrics: ControllerMetrics | None = None,
+        compute: RunJob | None = None,
     ) -> None:
+        """`compute` calls a function in a worker process; None: there are none."""
         self._lister, self._client, self._quotas = lister, client, quotas
-        self._directory = directory
+        self._directory, self._compute = directory, compute
         self._accounted: tuple[str, int] = ("", 0)
         """The namespace prefix and revision of the last change of a quota."""
         self.controller: Controller[QuotaNamespace] = Controller(
@@ -153,30 +161,31 @@ class ResourceQuotas:
         for kind in sorted(METERED.intersection(served)):
             meter = meter_of(*kind)
             limited = [name for name in names if meter is not None and meter.measures(name)]
-            if meter is None or not limited:
+            if not limited:
                 continue
             found |= {name: found.get(name, _ZERO) for name in limited}
-            await self._add_up(place, quota, (meter, stored[kind]), found)
+            await self._add_up(place, quota, (kind, stored[kind]), found)
         return {name: str(used) for name, used in found.items()}
 
     async def _add_up(
         self,
         place: QuotaNamespace,
         quota: Object,
-        kind: tuple[QuotaMeter, str],
+        kind: tuple[tuple[str, str], str],
         totals: dict[str, Quantity],
     ) -> None:
-        """Add what all objects of a kind (a meter and a resource) use, as far as it is asked for."""
-        from pykcp.apis.kube.workloads.quota_usage import is_in_scopes
-
-        (meter, resource), slices, now = kind, Slices(place.cluster), time.time()
+        """Add what all objects of a kind (and its resource) use, as far as it is asked for."""
+        (named, resource), slices, now = kind, Slices(place.cluster), time.time()
+        limits = orjson.dumps(limits_of(quota))
         async for page in self._lister.values_of(resource, place.cluster, place.namespace):
             for value in page:
-                obj = decode(value)
-                if is_in_scopes(meter, quota, obj):
-                    for name, used in meter.usage(obj, now).items():
-                        if name in totals:
-                            totals[name] += used
+                if self._compute is None or len(value) <= _LARGE:
+                    amounts = used_by(named, value, limits, now)
+                else:
+                    job = (USED_BY, named, value, limits, now)
+                    amounts = await self._compute(*job, tenant=place.cluster)
+                for name in totals.keys() & amounts.keys():
+                    totals[name] += amounts[name]
                 if slices.is_over():
                     await slices.next()
 

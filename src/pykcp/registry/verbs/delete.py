@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from pykcp.machinery.metadata import metadata_of
+from pykcp.machinery.schema.growth import Outgrown, bounded
 from pykcp.machinery.status import OPTIMISTIC_LOCK, Conflict, NotFound
 from pykcp.registry import codec
 from pykcp.registry.context import RequestContext
 from pykcp.registry.errors import translate
 from pykcp.registry.resource import Resource
 from pykcp.registry.verbs.admitting import AdmissionRequest
+from pykcp.registry.verbs.changes import live_object
 from pykcp.registry.verbs.deletion import (
     DeleteOptions,
     DeletionAction,
@@ -75,14 +77,17 @@ async def _delete_once(
     entry: Entry,
     collection: Sequence[bytes] | None,
 ) -> Deleted:
-    if resource.is_large(len(entry.value)):
-        from pykcp.registry.verbs.large import delete_large
+    from pykcp.registry.verbs.large import delete_large
 
+    if resource.is_large(len(entry.value)):
         return await delete_large(resource, ctx, namespace, name, options, entry, collection)
     value = await resource.own_form(entry.value)
     obj = codec.decode_without_cluster(value)
     check_wanted(resource, obj, options)
-    old = resource.conversion.from_storage(obj) if resource.conversion else obj
+    try:
+        old = _shown_old(resource, value, obj)
+    except Outgrown:  # by defaults of the schema of today
+        return await delete_large(resource, ctx, namespace, name, options, entry, collection)
     request = AdmissionRequest(ctx, resource, "DELETE", namespace, name, None, old)
     request.deletion, request.collection = options, collection
     await resource.services.admission.mutate(request)
@@ -99,6 +104,14 @@ async def _delete_once(
         return Deleted(marked, is_gone=False, uid=uid)
     await remove_marked(resource, ctx, entry.key)
     return Deleted(marked, is_gone=True, uid=uid)
+
+
+def _shown_old(resource: Resource, value: bytes, obj: Object) -> Object:
+    """The object as admission sees it; `obj` is what is stored."""
+    if resource.conversion is None and not resource.is_older(value):
+        return obj
+    with bounded(resource.has_workers):
+        return live_object(resource, value)
 
 
 def check_wanted(resource: Resource, obj: Object, options: DeleteOptions) -> None:

@@ -39,7 +39,7 @@ from pykcp.registry.verbs.create import (
 from pykcp.registry.verbs.delete import Deleted, remove, remove_marked
 from pykcp.registry.verbs.deletion import DeleteOptions, DeletionAction
 from pykcp.registry.verbs.large_request import LargeRequest, deletion_request
-from pykcp.registry.verbs.large_work import Assigned, LargeWork, ValidatedObject
+from pykcp.registry.verbs.large_work import Assigned, LargeWork, ObjectShape, ValidatedObject
 from pykcp.registry.verbs.reservations import write_reserved
 from pykcp.storage.interface import Entry
 from pykcp.storage.operations import DeleteKey, PutKey
@@ -139,6 +139,7 @@ async def update_large(target: WriteTarget, change: ObjectChange, entry: Entry) 
     _warn(ctx, made.warnings)
     request = LargeRequest(ctx, resource, "UPDATE", target.namespace, made, old, shown)
     request.name = name
+    await _show_old(request)
     await admission.mutate(request)
     judged = await work.judged_change(resource, ctx, name, request.text(), live, target.subresource)
     _warn(ctx, judged.warnings)
@@ -171,6 +172,15 @@ async def update_viewed(target: WriteTarget, view: SubresourceView, entry: Entry
         raise judged.validated.failure
     view.written = judged.new
     return await _commit(request, judged.validated, entry)
+
+
+async def _show_old(request: LargeRequest) -> None:
+    """What is of an earlier schema or another version is read once, for all plug-ins."""
+    value = request.unread_old()
+    if value is not None:
+        work, tenant = _work(request.resource), request.context.cluster
+        (text,) = await work.shown(request.resource, tenant, ObjectShape(), (value,))
+        request.show_old(text)
 
 
 async def _live(resource: Resource, entry: Entry) -> bytes:
@@ -211,6 +221,7 @@ async def delete_large(
     value = await resource.own_form(entry.value)
     request = deletion_request(ctx, resource, namespace, name, value)
     request.deletion, request.collection = options, collection
+    await _show_old(request)
     await resource.services.admission.mutate(request)
     await resource.services.admission.validate(request)
     if doomed.action is DeletionAction.REMOVE:

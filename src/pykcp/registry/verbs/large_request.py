@@ -17,7 +17,7 @@ from pykcp.types import Object
 class LargeRequest(AdmissionRequest):
     """A write whose objects are decoded only for plug-ins that look at them."""
 
-    __slots__ = ("_obj", "_old", "_old_value", "_parts", "_text", "finding")
+    __slots__ = ("_is_old_shown", "_obj", "_old", "_old_value", "_parts", "_text", "finding")
 
     def __init__(
         self,
@@ -35,6 +35,8 @@ class LargeRequest(AdmissionRequest):
         self._parts: ObjectParts | None = None
         """The object while only its metadata was looked at."""
         self._old_value = old
+        self._is_old_shown = False
+        """Whether it is the text that clients see, rather than a stored value."""
         self._obj: Object | None = None
         self._old: Object | None = None
         super().__init__(context, resource, operation, namespace, made.name, None, None)
@@ -54,7 +56,11 @@ class LargeRequest(AdmissionRequest):
     @property
     def old(self) -> Object | None:
         if self._old is None and self._old_value is not None:
-            self._old = live_object(self.resource, self._old_value)
+            self._old = (
+                codec.decode_without_cluster(self._old_value)
+                if self._is_old_shown
+                else live_object(self.resource, self._old_value)
+            )
         return self._old
 
     @old.setter
@@ -101,13 +107,9 @@ class LargeRequest(AdmissionRequest):
             return orjson.dumps(self._obj)
         return self._text if self._parts is None else self._parts.text()
 
-    def is_longer_than(self, octets: int) -> bool:
-        """Without encoding what a plug-in decoded: it is about as long as it was."""
-        return len(self._text) > octets
-
-    def was_longer_than(self, octets: int) -> bool:
-        """Whether the object that is updated is stored with so many."""
-        return self._old_value is not None and len(self._old_value) > octets
+    def old_text(self) -> bytes | None:
+        """The old object, to be decoded by a worker."""
+        return self._old_value if self._old is None else orjson.dumps(self._old)
 
     def shown_texts(self, cluster: str = "") -> tuple[bytes, bytes] | None:
         """The JSON text of the new and the old object, with type and logical cluster.
@@ -115,16 +117,25 @@ class LargeRequest(AdmissionRequest):
         None if they would have to be decoded for it.
         """
         old, resource = self._old_value, self.resource
-        if self._obj is not None or self._old is not None:
+        if self._obj is not None or self._old is not None or self.unread_old() is not None:
             return None
-        if old is not None and (resource.conversion is not None or resource.is_older(old)):
-            return None
+        if old is not None and not self._is_old_shown:
+            old = resource.served(old)
         return (
             _shown_text(resource, self._split(), cluster) if self.has_object else NOTHING,
-            NOTHING
-            if old is None
-            else _shown_text(resource, ObjectParts(resource.served(old)), cluster),
+            NOTHING if old is None else _shown_text(resource, ObjectParts(old), cluster),
         )
+
+    def unread_old(self) -> bytes | None:
+        """The stored old object, if it must be decoded to be shown: see `show_old`."""
+        old, resource = self._old_value, self.resource
+        if old is None or self._is_old_shown:
+            return None
+        return old if resource.conversion is not None or resource.is_older(old) else None
+
+    def show_old(self, text: bytes) -> None:
+        """The old object as clients see it."""
+        self._old_value, self._is_old_shown = text, True
 
     def replace(self, text: bytes) -> None:
         """From here on, the object is this one."""

@@ -23,6 +23,7 @@ from pykcp.registry.local import LocalClient
 from pykcp.registry.local_lister import LocalLister
 from pykcp.registry.log_feed import LogFeed
 from pykcp.server.filters.flow_own_work import OwnWork
+from pykcp.server.large.worker_calls import compute
 
 
 def build_controllers(
@@ -44,6 +45,7 @@ def build_controllers(
         quotas=api.quotas,
         bound=catalog.bound.definitions,
         for_content=settings.generic.run_kubernetes_controllers,
+        compute=partial(compute, base.workers) if base.workers is not None else None,
     )
     parts = ControllerParts(
         lister=lister,
