@@ -5,6 +5,9 @@ from __future__ import annotations
 TRASH = "~"
 """In front of keys of what is deleted and kept for a while; the rest says of which resource."""
 
+MARKS = f"{TRASH}pykcp/"
+"""In front of keys that are no objects: their revision is what they say."""
+
 PART_POSITION = 2
 """The segment of a key that names its logical cluster; logical clusters move as a whole."""
 

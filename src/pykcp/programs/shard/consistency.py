@@ -32,6 +32,7 @@ from pykcp.registry import trash
 from pykcp.registry.codec import decode
 from pykcp.registry.keys import kind_prefix, split_key
 from pykcp.storage.interface import Store
+from pykcp.storage.keys import MARKS
 from pykcp.types import Object
 
 _CLUSTERS = kind_prefix(LOGICAL_CLUSTERS)
@@ -136,6 +137,8 @@ class _Check:
         return self._report
 
     def _look_at(self, key: str, value: bytes) -> None:
+        if key.startswith(MARKS):
+            return
         self._report.objects += 1
         try:
             metadata = _decode(value).metadata

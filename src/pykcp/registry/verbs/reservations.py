@@ -11,13 +11,12 @@ from pykcp.registry.indexes.entries import index_entries
 from pykcp.registry.verbs.admitting import AdmissionRequest, Counts, Reserve
 from pykcp.storage.errors import RevisionMismatch
 from pykcp.storage.interface import Entry, Revisions, Store, StoreReader, Value
-from pykcp.storage.keys import TRASH
+from pykcp.storage.keys import MARKS, TRASH
 from pykcp.storage.operations import Operation, PutKey
 from pykcp.types import Object
 
 _TRIES = 64
-_TURNS = f"{TRASH}pykcp/turns/"
-"""Keys that are no objects."""
+_TURNS = f"{MARKS}turns/"
 _MOST_TURNS = 256
 
 

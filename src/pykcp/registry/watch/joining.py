@@ -12,11 +12,11 @@ from contextlib import asynccontextmanager
 
 from pykcp.registry.verbs.admitting import AdmissionRequest, Counts
 from pykcp.storage.interface import StoreReader, Value
-from pykcp.storage.keys import TRASH
+from pykcp.storage.keys import MARKS, TRASH
 from pykcp.storage.operations import PutKey
 
-JOINED = f"{TRASH}pykcp/joined/{TRASH}shards//last"
-"""The key of the mark, which is no object."""
+JOINED = f"{MARKS}joined/{TRASH}shards//last"
+"""The key of the mark."""
 
 
 @asynccontextmanager
