@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 from urllib.parse import quote
 
-from stalls_attacker import APPLY, Attack, Attacker, Script, meta
+from stalls_attacker import APPLY, MERGE, Attack, Attacker, Script, meta
 from stalls_places import RBAC
 
 from pykcp.testing.https import HTTPSServer, Received
@@ -505,6 +505,53 @@ _add(
             {"name": f"v{n}", "expression": f"variables.v{n - 1} + variables.v{n - 1}"}
             for n in range(1, 31)
         ],
+    ),
+)
+
+
+def _mutating_policy(expression: str, data: dict[str, str], count: int = 3) -> Script:
+    """A policy that changes ConfigMaps; they are created and changed."""
+
+    async def script(a: Attacker) -> AsyncIterator[None]:
+        name = f"m{a.room.namespace}"
+        rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"]}
+        is_patch = expression.startswith("[")
+        form, field = ("JSONPatch", "jsonPatch") if is_patch else (_CONFIGURATION, _CONFIGURED)
+        spec = {
+            "matchConstraints": {"resourceRules": [{**rule, "resources": ["configmaps"]}]},
+            "reinvocationPolicy": "IfNeeded",
+            "mutations": [{"patchType": form, field: {"expression": expression}}],
+        }
+        path = f"{ADMISSION}/mutatingadmissionpolicies"
+        await a.setup("POST", path, {"metadata": meta(name), "spec": spec})
+        bound = {"metadata": meta(name), "spec": {"policyName": name}}
+        await a.setup("POST", path.replace("policies", "policybindings"), bound)
+        await asyncio.sleep(1)
+        bodies = [_bytes({"metadata": {"name": f"c{n}"}, "data": data}) for n in range(count)]
+        yield
+        for n, body in enumerate(bodies):
+            await a.send("POST", f"{a.configmaps}?dryRun=All", body)
+            await a.send("POST", a.configmaps, body)
+            await a.send("PATCH", f"{a.configmaps}/c{n}", {"data": {"more": "x"}}, MERGE)
+
+    return script
+
+
+_CONFIGURATION, _CONFIGURED = "ApplyConfiguration", "applyConfiguration"
+_add(
+    "mutating policy for 60,000 keys",
+    _mutating_policy(
+        "Object{metadata: Object.metadata{labels: {'a': 'b'}}}",
+        {f"k{n}": "" for n in range(60_000)},
+    ),
+)
+_add(
+    "mutating policy that copies 25 KB 30 times",
+    _mutating_policy(
+        "["
+        + ",".join(f"JSONPatch{{op:'copy',from:'/data/a',path:'/data/b{n}'}}" for n in range(30))
+        + "]",
+        {"a": "\n" * 12_000},
     ),
 )
 

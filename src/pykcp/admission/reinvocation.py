@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from pykcp.registry import codec
 from pykcp.registry.verbs.admitting import AdmissionRequest
+from pykcp.registry.verbs.large_request import LargeRequest
 from pykcp.types import Object
 
 
@@ -17,8 +18,8 @@ from pykcp.types import Object
 class Rounds:
     """What one plug-in remembers between the rounds."""
 
-    output: Object | None = None
-    """The object as the plug-in left it."""
+    output: Object | bytes | None = None
+    """The object, or its text, as the plug-in left it."""
     waiting: set[str] = field(default_factory=set)
     """Plug-ins that were called and have to be called again if anything changes."""
     due: set[str] = field(default_factory=set)
@@ -41,7 +42,7 @@ class Reinvocation:
     def enter(self, plugin: str, request: AdmissionRequest) -> Rounds:
         """The plug-in's memory; in the second round others may have changed the object."""
         rounds = self._rounds.setdefault(plugin, Rounds())
-        if self.is_second and rounds.waiting and rounds.output != request.obj:
+        if self.is_second and rounds.waiting and rounds.output != _content(request):
             rounds.changed()
         return rounds
 
@@ -53,10 +54,16 @@ def reinvocation_of(request: AdmissionRequest) -> Reinvocation:
     return found
 
 
-def leave(rounds: Rounds, obj: Object | None) -> None:
+def leave(rounds: Rounds, request: AdmissionRequest) -> None:
     """Remember the object as the plug-in leaves it, if that can matter."""
     if rounds.waiting:
-        rounds.output = codec.copy(obj) if obj is not None else None
+        found = _content(request)
+        rounds.output = codec.copy(found) if isinstance(found, dict) else found
+
+
+def _content(request: AdmissionRequest) -> Object | bytes | None:
+    """Something to compare: a large object is not decoded for it."""
+    return request.text() if isinstance(request, LargeRequest) else request.obj
 
 
 def replace_contents(obj: Object, new: Object) -> None:

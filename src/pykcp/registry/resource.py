@@ -18,7 +18,7 @@ from pykcp.apis.catalog import ResourceDefinition
 from pykcp.apis.kube.validation.rules import CelCheck, SchemaChecks
 from pykcp.machinery.meta import SYNCER_FINALIZER
 from pykcp.machinery.schema.crd_text import is_simple
-from pykcp.machinery.schema.growth import growth
+from pykcp.machinery.schema.growth import grow
 from pykcp.machinery.terms import label_terms
 from pykcp.registry import codec
 from pykcp.registry.catalog.kinds import Kind
@@ -385,7 +385,7 @@ class Resource:
         return self.refresh is not None and revision_of(value) < self.since
 
     def _converted(self, value: bytes) -> bytes:
-        growth.take(len(value))
+        grow(len(value))
         return self.type_prefix + orjson.dumps(self._object(value))[1:]
 
     def is_changed_by_reading(self, value: bytes) -> bool:

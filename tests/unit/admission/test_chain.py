@@ -57,7 +57,7 @@ class _Plugin:
             again.is_wanted = True
         if self._again:
             rounds.waiting.add(self.name)
-        leave(rounds, request.obj)
+        leave(rounds, request)
 
 
 def _label(key: str) -> Any:

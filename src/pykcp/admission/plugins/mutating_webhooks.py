@@ -56,8 +56,7 @@ class MutatingWebhooks:
                 again.is_wanted = True
             if webhook.reinvoked:
                 rounds.waiting.add(webhook.uid)
-        if rounds.waiting:  # otherwise a large object need not be decoded for it
-            leave(rounds, request.obj)
+        leave(rounds, request)
 
     async def _call(
         self, webhook: AdmissionWebhook, subject: Subject, target: Resource, place: str

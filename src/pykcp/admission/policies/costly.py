@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
 
@@ -17,6 +17,9 @@ from pykcp.admission.expressions.evaluating import (
 from pykcp.admission.subject import Subject
 from pykcp.registry.verbs.large_request import LargeRequest
 from pykcp.registry.verbs.large_work import LargeWork
+
+if TYPE_CHECKING:
+    from pykcp.admission.policies.jobs import Seen
 
 Found = TypeVar("Found")
 _JOBS = "pykcp.admission.policies.jobs:"
@@ -54,10 +57,22 @@ def _elsewhere(
     values: Callable[[], dict[str, Any]],
     job: tuple[Any, ...],
 ) -> Callable[[Answers], Awaitable[Any]]:
+    seen = seen_by(questions, subject, values())
+    name, *args = job
+
+    def run(answers: Answers) -> Awaitable[Any]:
+        return large.compute(subject.cluster, _JOBS + name, *args, seen(answers))
+
+    return run
+
+
+def seen_by(
+    questions: Questions, subject: Subject, values: dict[str, Any]
+) -> Callable[[Answers], Seen]:
+    """What expressions see in a worker process, with the answers that there are so far."""
     from pykcp.admission.policies.jobs import Seen
 
-    text = orjson.dumps(values())
-    resource = subject.resource
+    text, resource = orjson.dumps(values), subject.resource
     place = (
         resource.group,
         resource.plural,
@@ -65,10 +80,4 @@ def _elsewhere(
         subject.namespace,
         subject.name,
     )
-    name, *args = job
-
-    def run(answers: Answers) -> Awaitable[Any]:
-        seen = Seen(text, questions.user, place, answers)
-        return large.compute(subject.cluster, _JOBS + name, *args, seen)
-
-    return run
+    return lambda answers: Seen(text, questions.user, place, answers)

@@ -15,11 +15,13 @@ from pykcp.admission.expressions.authorizing import Answers, check_of, known_aut
 from pykcp.admission.expressions.compiling import compile_admission
 from pykcp.admission.expressions.environment import NameVisibility
 from pykcp.admission.expressions.evaluating import MATCH_BUDGET, Evaluation, conditions_hold
-from pykcp.admission.policies.mutating import patch_of
+from pykcp.admission.policies.mutating import mutated, patch_of
 from pykcp.admission.policies.policy import AdmissionPolicy, parse_mutating, parse_validating
 from pykcp.admission.policies.validating import PolicyVerdict, judge_values
 from pykcp.auth.user import User
 from pykcp.caching import BoundedCache
+from pykcp.registry.resource import Resource
+from pykcp.registry.verbs.large_work import Mutated
 from pykcp.types import Object
 
 _KEEP = 256
@@ -59,6 +61,14 @@ def patch(source: bytes, index: int, seen: Seen) -> bytes:
     """JSON of what one mutation of a policy says; MutationFailed if it says nothing."""
     policy = _policy(source, parse_mutating)
     return orjson.dumps(patch_of(policy.mutations[index], policy, seen.read()))
+
+
+def mutate(target: Resource, source: bytes, seen: Seen) -> Mutated:
+    """An object after all mutations of a policy."""
+    values = seen.read()
+    obj, worked, problems = mutated(_policy(source, parse_mutating), target, values)
+    text = b"" if obj == values["object"] else orjson.dumps(obj)
+    return Mutated(text, worked, problems)
 
 
 def conditions(

@@ -6,6 +6,8 @@ import base64
 from functools import lru_cache
 from typing import Any
 
+import orjson
+
 from pykcp.admission.expressions.evaluating import (
     FULL,
     POLICY_BUDGET,
@@ -13,8 +15,7 @@ from pykcp.admission.expressions.evaluating import (
     EvaluationLimits,
     OutOfBudget,
 )
-from pykcp.admission.patches import PatchFailed, apply_patch, read_patched
-from pykcp.admission.policies.invocations import PolicyInvocation
+from pykcp.admission.patches import PatchFailed, apply_patch, decoded, read_patched
 from pykcp.admission.policies.policy import AdmissionPolicy, Mutation
 from pykcp.admission.subject import Subject
 from pykcp.apis.catalog import ResourceDefinition
@@ -30,6 +31,10 @@ from pykcp.machinery.patch.shapes import (
     Untypable,
 )
 from pykcp.machinery.patch.shaping import shape_of
+from pykcp.machinery.schema.growth import bounded
+from pykcp.registry import codec
+from pykcp.registry.resource import Resource
+from pykcp.registry.verbs.admitting import ShownKind
 from pykcp.types import JSON, Object
 
 
@@ -53,23 +58,62 @@ def patch_of(
 
 
 async def patched_object(
-    patch: JSON, mutation: Mutation, invocation: PolicyInvocation, subject: Subject, obj: Object
+    patch: JSON,
+    mutation: Mutation,
+    target: Resource,
+    subject: Subject,
+    obj: Object,
+    *,
+    can_restart: bool,
 ) -> Object:
     """The object after a patch, in the version that the policy asked for.
 
     MutationFailed if it cannot be made; an InternalError if its result cannot be decoded.
+    Raises Outgrown if it becomes too large for the event loop, and it can be left to a worker.
     """
-    target, cluster, kind = invocation.target, subject.cluster, subject.kind
-    if mutation.patch_type == "JSONPatch":
+    kind = subject.kind
+    with bounded(can_restart):  # a short patch may copy much
+        patched = _patched(patch, mutation, target, kind, obj)
+    if patched is None:
+        return obj
+    strict = mutation.patch_type == "JSONPatch"
+    return await read_patched(
+        target, patched, subject.cluster, strict=strict, kind=kind, can_restart=can_restart
+    )
+
+
+def mutated(
+    policy: AdmissionPolicy, target: Resource, values: dict[str, Any]
+) -> tuple[Object, bool, list[str]]:
+    """In a worker: the object after all mutations of a policy, whether one of them was made, and
+    what went wrong with the others."""
+    obj: Object = codec.copy(values["object"])  # decoding changes what it is given
+    worked, problems = False, []
+    for mutation in policy.mutations:
         try:
-            patched = apply_patch(obj, patch)
-        except PatchFailed as error:
-            if error.is_test:
-                return obj
-            raise MutationFailed(f"JSON Patch: {error}") from error
-        return await read_patched(target, patched, cluster, strict=True, kind=kind)
-    applied = _applied(invocation, subject, obj, patch)
-    return await read_patched(target, applied, cluster, kind=kind)
+            patch = patch_of(mutation, policy, {**values, "object": obj})
+            patched = _patched(orjson.loads(orjson.dumps(patch)), mutation, target, None, obj)
+        except MutationFailed as error:
+            problems.append(str(error))
+            continue
+        if patched is not None:
+            obj = decoded(target, patched, strict=mutation.patch_type == "JSONPatch")
+        worked = True
+    return obj, worked, problems
+
+
+def _patched(
+    patch: JSON, mutation: Mutation, target: Resource, kind: ShownKind | None, obj: Object
+) -> JSON:
+    """The object after a patch, not yet decoded; None if a test in the patch does not hold."""
+    if mutation.patch_type != "JSONPatch":
+        return _applied(target, kind, obj, patch)
+    try:
+        return apply_patch(obj, patch)
+    except PatchFailed as error:
+        if error.is_test:
+            return None
+        raise MutationFailed(f"JSON Patch: {error}") from error
 
 
 def _value(
@@ -134,9 +178,8 @@ def _shape(definition: ResourceDefinition, version: str) -> MapShape:
     return shape_of(schema, structured=bool(schema.go_type))
 
 
-def _applied(invocation: PolicyInvocation, subject: Subject, obj: Object, patch: Object) -> Object:
+def _applied(target: Resource, kind: ShownKind | None, obj: Object, patch: Object) -> Object:
     """The object with an applied configuration merged in, by its schema."""
-    target, kind = invocation.target, subject.kind
     if kind is None:
         shape = _shape(target.definition, target.version)
     else:

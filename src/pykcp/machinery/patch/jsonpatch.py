@@ -12,12 +12,12 @@ same message (`refusals.unprocessable` keeps the reason as a note, for the log).
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pykcp.machinery.patch import gojson
 from pykcp.machinery.patch.refusals import PatchTooCostly, too_large, unprocessable
-from pykcp.machinery.schema.growth import growth
+from pykcp.machinery.schema.growth import grow
 from pykcp.machinery.status import BadRequest
 from pykcp.types import JSON, Object
 
@@ -105,23 +105,27 @@ class Budget:
     """Bytes that `copy` may add."""
     moved: int = MAX_MOVED_ITEMS
     """Items of lists that may make room for others or close up."""
+    _most_copied: int = field(init=False)
+    _most_moved: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._most_copied, self._most_moved = self.copied, self.moved
 
     def copy(self, size: int) -> None:
         self.copied -= size
         if self.copied < 0:
-            grown = MAX_COPY_BYTES - self.copied
             raise PatchTooCostly(
                 "Unable to complete the copy, the accumulated size increase of copy is "
-                f"{grown}, exceeding the limit {MAX_COPY_BYTES}"
+                f"{self._most_copied - self.copied}, exceeding the limit {self._most_copied}"
             )
-        growth.take(size)
+        grow(size)
 
     def move(self, items: int) -> None:
         self.moved -= items
         if self.moved < 0:
             raise PatchTooCostly(
                 "Unable to complete the operation, the accumulated number of moved array elements "
-                f"exceeds the limit {MAX_MOVED_ITEMS}"
+                f"exceeds the limit {self._most_moved}"
             )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from pykcp.machinery.patch import gojson
-from pykcp.machinery.schema.growth import growth
+from pykcp.machinery.schema.growth import grow
 from pykcp.machinery.schema.model import Schema
 from pykcp.machinery.status import RequestEntityTooLarge
 from pykcp.types import JSON
@@ -108,7 +108,7 @@ class Allowance:
                 f"Request entity too large: defaults add more than {MAX_DEFAULTS} bytes",
                 details=False,
             )
-        growth.take(size)
+        grow(size)
 
 
 Default: TypeAlias = tuple[str, Any, int]

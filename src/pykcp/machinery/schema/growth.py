@@ -8,17 +8,17 @@ long as there is of it. So code that chose the event loop because of a size says
         …  # raises Outgrown when more than AT_ONCE octets were added or decoded
 
 and does the same by a worker process if it is too much; there, nothing is bounded by this module.
-Only synchronous code belongs into the block: the bound is one for the whole process.
+A block is one for the task that runs it, so that it may also wait.
 """
 
 from __future__ import annotations
 
+from contextvars import ContextVar, Token
 from types import TracebackType
 from typing import Final
 
 AT_ONCE: Final = 64 * 1024
 """Octets of JSON that take a few milliseconds to add and to check."""
-_UNBOUNDED: Final = 1 << 62
 
 
 class Outgrown(Exception):
@@ -30,22 +30,23 @@ class Outgrown(Exception):
     """
 
 
-class _Growth:
-    __slots__ = ("is_bounded", "left")
+class _Room:
+    __slots__ = ("left",)
 
     def __init__(self) -> None:
-        self.is_bounded = False
-        self.left = _UNBOUNDED
-
-    def take(self, size: int) -> None:
-        """So many octets are added or decoded. Raises Outgrown."""
-        if self.is_bounded:
-            self.left -= size
-            if self.left < 0:
-                raise Outgrown
+        self.left = AT_ONCE
 
 
-growth: Final = _Growth()
+_room: Final[ContextVar[_Room | None]] = ContextVar("room to grow", default=None)
+
+
+def grow(size: int) -> None:
+    """So many octets are added or decoded. Raises Outgrown."""
+    room = _room.get()
+    if room is not None:
+        room.left -= size
+        if room.left < 0:
+            raise Outgrown
 
 
 class bounded:  # noqa: N801 - reads as a function
@@ -55,12 +56,9 @@ class bounded:  # noqa: N801 - reads as a function
 
     def __init__(self, applies: bool = True) -> None:
         self._applies = applies
-        self._before = (False, _UNBOUNDED)
 
     def __enter__(self) -> None:
-        self._before = (growth.is_bounded, growth.left)
-        growth.is_bounded = self._applies
-        growth.left = AT_ONCE
+        self._before: Token[_Room | None] = _room.set(_Room() if self._applies else None)
 
     def __exit__(
         self,
@@ -68,4 +66,4 @@ class bounded:  # noqa: N801 - reads as a function
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        growth.is_bounded, growth.left = self._before
+        _room.reset(self._before)

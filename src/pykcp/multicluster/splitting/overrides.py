@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-
 from pykcp.machinery.labels import LabelSelector
 from pykcp.machinery.patch import jsonpatch
 from pykcp.machinery.patch.refusals import PatchTooCostly
@@ -14,6 +12,10 @@ from pykcp.multicluster.scheduling.policy import label_selector
 from pykcp.types import Object
 
 _FIXED = ("apiVersion", "kind", "metadata")
+_MOST_COPIED = 256 << 10
+"""Octets that the patches of all overrides of a leaf may copy."""
+_MOST_MOVED = 1_000_000
+"""Items of lists that they may shift."""
 
 
 class BadOverride(ValueError):
@@ -25,9 +27,10 @@ def overridden(
 ) -> Object:
     """The leaf with all overrides of its cluster. Raises BadOverride."""
     overrides = ((placement or {}).get("spec") or {}).get("overrides") or ()
+    budget = jsonpatch.Budget(_MOST_COPIED, _MOST_MOVED)
     for index, override in enumerate(overrides):
         if cluster is not None and _applies(override, cluster):
-            leaf = _one(leaf, rules, override, index)
+            leaf = _one(leaf, rules, override, index, budget)
     return leaf
 
 
@@ -42,7 +45,9 @@ def _applies(override: Object, cluster: ClusterView) -> bool:
     return not problems and term.matches(cluster)
 
 
-def _one(leaf: Object, rules: KindTraits, override: Object, index: int) -> Object:
+def _one(
+    leaf: Object, rules: KindTraits, override: Object, index: int, budget: jsonpatch.Budget
+) -> Object:
     made = leaf
     prefix = override.get("imagePrefix")
     if prefix and rules.template:
@@ -51,7 +56,7 @@ def _one(leaf: Object, rules: KindTraits, override: Object, index: int) -> Objec
     if not patch:
         return made
     try:
-        patched = jsonpatch.apply(copy.deepcopy(made), list(patch))
+        patched = jsonpatch.apply(made, patch, budget)
     except (StatusError, PatchTooCostly) as error:
         notes = "; ".join(getattr(error, "__notes__", ())) or str(error)
         raise BadOverride(f"overrides[{index}]: {notes}") from None

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
+from pykcp.aio.slices import Slices
 from pykcp.controllers.runtime.controller import Controller
 from pykcp.machinery import conditions, meta
 from pykcp.machinery.resources import GroupVersionResource
@@ -93,7 +94,10 @@ class WorkloadSplitter:
         views = parts.territory.clusters(key.cluster)
         problems: dict[str, str] = {}
         again = None
+        slices = Slices(key.cluster)
         for cluster, _ in counts:
+            if slices.is_over():
+                await slices.next()
             leaf = render_leaf(root, rules, cluster, counts)
             try:
                 leaf = overridden(leaf, rules, placement, views.get(cluster))

@@ -84,6 +84,17 @@ class Patched(NamedTuple):
     """Why the patch cannot be read."""
 
 
+class Mutated(NamedTuple):
+    """What became of an object by the mutations of a policy."""
+
+    text: bytes
+    """Empty if it did not change."""
+    worked: bool
+    """Whether one of them was made, and be it that it changed nothing."""
+    problems: list[str]
+    """Why the others were not."""
+
+
 class ObjectShape(NamedTuple):
     """In what form a client wants to see objects."""
 
@@ -170,6 +181,9 @@ class LargeWork(Protocol):
         self, resource: Resource, ctx: RequestContext, text: bytes, patch: bytes
     ) -> Patched:
         """An object after a JSON patch that admission applies to it."""
+
+    async def mutated(self, resource: Resource, tenant: str, policy: bytes, seen: Any) -> Mutated:
+        """An object after the mutations of a policy; `seen`: what its expressions see."""
 
     async def read_values(self, resource: Resource, values: Sequence[bytes]) -> list[bytes]:
         """Stored values as if they had been stored now, in the resource's version."""

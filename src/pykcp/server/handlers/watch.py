@@ -7,7 +7,7 @@ import random
 import orjson
 
 from pykcp.clients.where import PROGRESS
-from pykcp.machinery.schema.growth import Outgrown, growth
+from pykcp.machinery.schema.growth import Outgrown, grow
 from pykcp.machinery.status import FieldError, Invalid, NotAcceptable, forbidden, not_supported
 from pykcp.registry.codec import revision_of
 from pykcp.registry.resource import Resource
@@ -188,7 +188,7 @@ class ProtobufEncoder(JSONEncoder):
         return "protobuf", super().shared
 
     def initial(self, kind: str, value: bytes) -> bytes:
-        growth.take(len(value))
+        grow(len(value))
         return self.of(kind, self._resource.object_of(value))
 
     async def text_elsewhere(self, kind: str, value: bytes) -> bytes:

@@ -19,6 +19,7 @@ from pykcp.admission.patches import decoded, patched_object
 from pykcp.admission.plugins.kcp.api_export import export_finding
 from pykcp.admission.plugins.kcp.api_resource_schema import schema_finding
 from pykcp.admission.plugins.kcp.binding_parts import binding_finding
+from pykcp.admission.policies.jobs import Seen, mutate
 from pykcp.admission.schema_checks import SCHEMA_CHECKS
 from pykcp.apis.catalog import definition_of
 from pykcp.apis.loader import shared_type
@@ -59,6 +60,7 @@ from pykcp.registry.verbs.large_work import (
     Assigned,
     Doomed,
     Made,
+    Mutated,
     ObjectShape,
     Patched,
     ValidatedObject,
@@ -254,6 +256,11 @@ def patched(ref: KindRef, asker: Asker, text: bytes, patch: bytes) -> Patched:
     before: Object = orjson.loads(text)
     new = patched_object(_resource(ref), before, operations, asker.cluster)
     return Patched(b"" if new is None else orjson.dumps(new))
+
+
+def mutated(ref: KindRef, policy: bytes, seen: Seen) -> Mutated:
+    """An object after the mutations of a policy."""
+    return mutate(_resource(ref), policy, seen)
 
 
 def read_values(ref: KindRef, values: Sequence[bytes]) -> list[bytes]:

@@ -15,6 +15,7 @@ from pykcp.registry.verbs.large_work import (
     Assigned,
     Doomed,
     Made,
+    Mutated,
     ObjectShape,
     Patched,
     ValidatedObject,
@@ -126,6 +127,10 @@ class WorkerWork:
     ) -> Patched:
         patched: Patched = await self._run("patched", resource, ctx, text, patch)
         return patched
+
+    async def mutated(self, resource: Resource, tenant: str, policy: bytes, seen: Any) -> Mutated:
+        made: Mutated = await self._of_kind("mutated", tenant, resource, policy, seen)
+        return made
 
     async def read_values(self, resource: Resource, values: Sequence[bytes]) -> list[bytes]:
         read: list[bytes] = []

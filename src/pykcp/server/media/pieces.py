@@ -12,7 +12,7 @@ from collections.abc import Callable
 import orjson
 
 from pykcp.aio.turns import heavy_turn
-from pykcp.machinery.schema.growth import Outgrown, bounded, growth
+from pykcp.machinery.schema.growth import Outgrown, bounded, grow
 from pykcp.registry.codec import revision_of
 from pykcp.registry.resource import LARGE, Resource
 from pykcp.registry.verbs.large_work import ObjectShape
@@ -26,7 +26,7 @@ def piece(resource: Resource, shape: ObjectShape, value: bytes) -> bytes:
     """The text of one value, at once. Raises Outgrown within `bounded`."""
     if not shape.transform:
         return resource.served(value)
-    growth.take(len(value))
+    grow(len(value))
     obj = resource.object_of(value)
     made = (
         transforms.rows(resource, [obj], shape.version, shape.include)[0]
@@ -74,7 +74,7 @@ class Pieces:
 
     def _rows(self, values: list[bytes]) -> bytes:
         resource, shape = self.resource, self.shape
-        growth.take(sum(map(len, values)))
+        grow(sum(map(len, values)))
         objects = [resource.object_of(value) for value in values]
         rows: bytes = orjson.dumps(transforms.rows(resource, objects, shape.version, shape.include))
         return rows[1:-1]

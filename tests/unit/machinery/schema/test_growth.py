@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from pykcp.apis.loader import shared_type
 from pykcp.machinery.patch import jsonpatch
 from pykcp.machinery.schema.custom import CustomType
-from pykcp.machinery.schema.growth import AT_ONCE, Outgrown, bounded, growth
+from pykcp.machinery.schema.growth import AT_ONCE, Outgrown, bounded, grow
 from pykcp.machinery.schema.openapi_json import from_json
 from pykcp.machinery.status import RequestEntityTooLarge
 from pykcp.types import Object
@@ -67,11 +68,28 @@ def test_copies_of_a_patch() -> None:
 
 def test_blocks_may_be_nested() -> None:
     with bounded():
-        growth.take(AT_ONCE)
+        grow(AT_ONCE)
         with bounded(False):
-            growth.take(1000 * AT_ONCE)
+            grow(1000 * AT_ONCE)
         with bounded():
-            growth.take(AT_ONCE)
+            grow(AT_ONCE)
         with pytest.raises(Outgrown):
-            growth.take(1)
-    growth.take(1000 * AT_ONCE)
+            grow(1)
+    grow(1000 * AT_ONCE)
+
+
+def test_the_bound_is_of_one_task() -> None:
+    """Others do as they like while the one that has it waits."""
+
+    async def other() -> None:
+        grow(1000 * AT_ONCE)
+
+    async def main() -> None:
+        task = asyncio.create_task(other())
+        with bounded():
+            await task
+            grow(AT_ONCE)
+            with pytest.raises(Outgrown):
+                grow(1)
+
+    asyncio.run(main())
