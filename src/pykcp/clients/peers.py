@@ -142,6 +142,11 @@ class Peers:
             raise DeadPeer(name)
         return connected.client
 
+    def has_answered(self, name: str) -> bool:
+        """Whether a shard answered when it was asked last; True if it never was."""
+        connected = self._connected.get(name)
+        return connected is None or connected.is_alive
+
     def connections(self, name: str, settings: ClientSettings, tenant: str) -> HttpClient:
         """New connections to a shard, for what a tenant's server sends through it; close them at
         the end. Raises UnknownPeer.

@@ -248,6 +248,27 @@ async def test_one_cluster_does_not_keep_another_waiting() -> None:
         await done.wait()
 
 
+async def test_keys_that_take_long_do_not_keep_others_of_their_cluster_waiting() -> None:
+    """As those that wait for a shard which does not answer."""
+    ready = asyncio.Event()
+
+    async def reconcile(key: ObjectKey) -> None:
+        if key.name == "quick":
+            ready.set()
+        else:
+            await asyncio.Event().wait()
+
+    controller = Controller("c", reconcile, workers=4)
+    async with running(controller):
+        for number in range(6):
+            controller.add(ObjectKey("a", "", f"waits{number}"))
+        controller.add(ObjectKey("a", "", "quick"))
+        await iterations(20)
+        assert controller.queue.running == 3  # one worker is kept for other clusters
+        async with asyncio.timeout(10):
+            await ready.wait()
+
+
 async def test_keys_that_await_nothing_let_others_go_on() -> None:
     seen = 0
     turns = 0

@@ -4,7 +4,8 @@ Event handlers add keys; `reconcile` makes the actual state of a key match its d
 independent of the event. There is one task per controller, which waits on one future while there
 is nothing to do. Up to `workers` keys are processed concurrently by tasks that end with the work.
 
-Logical clusters take turns, and none can occupy all workers. A worker yields to the event loop
+Logical clusters take turns, and none can occupy all workers; keys that take long do not keep
+others of their logical cluster waiting, unless there are very many of them. A worker yields to the event loop
 when it has used up its time slice, also between keys that await nothing. For a moment after a
 step that took long, each worker waits for a turn before its next key, so that the long steps of
 several workers never run back to back. Keys that take long, such as a namespace with a hundred
@@ -84,6 +85,7 @@ class Controller(Generic[K]):
         self._timer_at = 0.0
         self._began: dict[asyncio.Task[None], float] = {}
         """The workers, and when each began with its key."""
+        self._keys: dict[asyncio.Task[None], K] = {}
         self._is_watching = False
         self._careful_until = 0.0
         self._wide: dict[Hashable, Callable[[], AsyncIterator[K]]] = {}
@@ -154,6 +156,8 @@ class Controller(Generic[K]):
 
     def _start_workers(self) -> None:
         takable = self.queue.takable
+        if self.queue.is_held:
+            self._look_again_later()
         if not takable:
             return
         now = self._clock()
@@ -165,9 +169,8 @@ class Controller(Generic[K]):
         if free > 1 and takable > 1:
             # The next one when this one's first step is over: it may take long.
             asyncio.get_running_loop().call_soon(self._wake_up)
-        elif takable > free and not self._is_watching:
-            self._is_watching = True  # some may turn out to take long
-            asyncio.get_running_loop().call_later(_LONG, self._look_again)
+        elif takable > free:
+            self._look_again_later()
 
     def _long(self, now: float) -> int:
         """Workers that do not count, since they have been busy with their keys for long."""
@@ -176,12 +179,24 @@ class Controller(Generic[K]):
         found = sum(now - began >= _LONG for began in self._began.values())
         return min(found, self._workers * (_MORE - 1))
 
+    def _look_again_later(self) -> None:
+        """Some keys may turn out to take long: then more may run."""
+        if not self._is_watching:
+            self._is_watching = True
+            asyncio.get_running_loop().call_later(_LONG, self._look_again)
+
     def _look_again(self) -> None:
         self._is_watching = False
+        if self.queue.is_held:
+            before = self._clock() - _LONG
+            for task, key in self._keys.items():
+                if self._began[task] <= before:
+                    self.queue.set_aside(key)
         self._wake_up()
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._began.pop(task, None)
+        self._keys.pop(task, None)
         self._wake_up()  # a delay may have been planned, or a key added meanwhile
 
     async def _spread(self) -> None:
@@ -214,7 +229,7 @@ class Controller(Generic[K]):
                 await slices.next()
             if (key := self.queue.take()) is None:
                 return
-            self._began[task] = self._clock()
+            self._began[task], self._keys[task] = self._clock(), key
             await self._process(key)
             if slices.is_over():
                 await slices.next()

@@ -24,6 +24,8 @@ _DOUBLINGS = 14
 """After so many the longest delay is reached; more would only overflow."""
 FAILING = 64
 """Keys of a lane that may fail at a time without waiting longer for that."""
+_SET_ASIDE = 3
+"""How many times as many keys of a lane may run as otherwise, if those take long."""
 _ADVANCE = 1024
 """Delayed keys that are queued at a time."""
 
@@ -58,6 +60,10 @@ class KeyedQueue(Generic[K]):
         self._open = 0
         self._running: dict[K, str] = {}
         self._busy: Counter[str] = Counter()
+        """How many keys of each lane run, without those that are set aside."""
+        self._aside: dict[K, str] = {}
+        """Running keys that do not count for their lanes."""
+        self._aside_of: Counter[str] = Counter()
         self._again: set[K] = set()
         self._due: dict[K, float] = {}
         self._heap: list[tuple[float, int, K]] = []
@@ -73,6 +79,11 @@ class KeyedQueue(Generic[K]):
     def takable(self) -> int:
         """How many of them `take` would hand out, as long as no more of a lane may run."""
         return self._open
+
+    @property
+    def is_held(self) -> bool:
+        """Whether keys wait only because so many of their lane run."""
+        return bool(self._full)
 
     @property
     def running(self) -> int:
@@ -171,14 +182,33 @@ class KeyedQueue(Generic[K]):
         """The work on a key ended."""
         lane = self._running.pop(key, None)
         if lane is not None:
-            _less(self._busy, lane)
-            keys = self._full.pop(lane, None)
-            if keys is not None:
-                self._lanes[lane] = keys
-                self._open += len(keys)
+            if self._aside.pop(key, None) is not None:
+                _less(self._aside_of, lane)
+            else:
+                self._free(lane)
         if key in self._again:
             self._again.discard(key)
             self.add(key)
+
+    def _free(self, lane: str) -> None:
+        """One less of a lane runs."""
+        _less(self._busy, lane)
+        keys = self._full.pop(lane, None)
+        if keys is not None:
+            self._lanes[lane] = keys
+            self._open += len(keys)
+
+    def set_aside(self, key: K) -> None:
+        """The key takes long, so that it does not keep others of its lane from running; but not
+        any number of them.
+        """
+        lane = self._running.get(key)
+        if not lane or self._at_a_time is None or key in self._aside:
+            return
+        if self._aside_of[lane] < _SET_ASIDE * self._at_a_time:
+            self._aside[key] = lane
+            self._aside_of[lane] += 1
+            self._free(lane)
 
     def forget(self, key: K) -> None:
         """The key succeeded: its failures are forgiven."""

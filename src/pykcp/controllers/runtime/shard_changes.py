@@ -63,9 +63,13 @@ class ShardWaiters(Generic[K]):
     def wait(self, shard: str, key: K) -> None:
         self._waiting.setdefault(shard, set()).add(key)
 
-    def _on_shard(self, _cluster: str, name: str) -> None:
-        for key in self._waiting.pop(name, ()):
+    def wake(self, shard: str) -> None:
+        """It has answered."""
+        for key in self._waiting.pop(shard, ()):
             self._controller.add(key)
+
+    def _on_shard(self, _cluster: str, name: str) -> None:
+        self.wake(name)
 
 
 def _is_report(change: Change) -> bool:

@@ -7,7 +7,9 @@ cluster by itself (`workspace_reports`): nothing is polled here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -21,6 +23,9 @@ from pykcp.types import Object
 if TYPE_CHECKING:
     from pykcp.clients.peers import Peers
 
+_AT_ONCE = 16
+_SILENT_SECONDS = 1.0
+"""A shard that has not answered any of so many requests for so long gets no more."""
 PROVISION_PATH = "/services/provisioning/clusters"
 REPORT_PATH = "/services/provisioning/reports"
 
@@ -28,14 +33,20 @@ REPORT_PATH = "/services/provisioning/reports"
 class ShardUnreachable(Requeue):
     """A shard does not answer; it is asked again later."""
 
-    def __init__(self, shard: str, error: Exception) -> None:
-        super().__init__(f"shard {shard}: {error}")
+    def __init__(self, shard: str, why: Exception | str) -> None:
+        super().__init__(f"shard {shard}: {why}")
         self.shard = shard
 
 
 class RemoteClusters:
     def __init__(self, peers: Peers | None, own_shard: str) -> None:
         self._peers, self._own = peers, own_shard
+        self._under_way: Counter[str] = Counter()
+        """Requests to each shard."""
+        self._ended: dict[str, float] = {}
+        """When one of them ended last."""
+        self.on_return: Callable[[str], None] = lambda _: None
+        """Called with the name of a shard that has answered after it did not."""
 
     def shard_of(self, workspace: Object) -> str:
         """The other shard that a workspace was placed on; "" if it is this one or none."""
@@ -61,16 +72,16 @@ class RemoteClusters:
         taken, TooManyRequests if the shard has no room, ShardUnreachable if it does not answer.
         """
         wanted = {"workspace": workspace, "cluster": cluster, "path": path, "shard": self._own}
-        with _answering(shard):
-            return await self._others.client(shard).send("POST", PROVISION_PATH, wanted)
+        with self._asking(shard) as peers:
+            return await peers.client(shard).send("POST", PROVISION_PATH, wanted)
 
     async def get(self, shard: str, cluster: str) -> Object | None:
-        with _answering(shard):
-            return await self._others.client(shard).get(cluster, LOGICAL_CLUSTERS, "cluster")
+        with self._asking(shard) as peers:
+            return await peers.client(shard).get(cluster, LOGICAL_CLUSTERS, "cluster")
 
     async def delete(self, shard: str, cluster: Object) -> None:
-        with _answering(shard):
-            await self._others.client(shard).delete(
+        with self._asking(shard) as peers:
+            await peers.client(shard).delete(
                 meta.cluster(cluster), LOGICAL_CLUSTERS, "cluster", uid=meta.uid(cluster)
             )
 
@@ -85,20 +96,35 @@ class RemoteClusters:
                 return shard, found
         return None
 
-    @property
-    def _others(self) -> Peers:
+    @contextmanager
+    def _asking(self, shard: str) -> Iterator[Peers]:
+        """A shard that does not answer is asked again later, and by few requests at a time: each
+        of them may take seconds to fail.
+        """
         if self._peers is None:
             raise Requeue("this shard is not configured to reach other shards")
-        return self._peers
+        has_answered = self._peers.has_answered(shard)
+        if self._is_silent(shard, has_answered):
+            raise ShardUnreachable(shard, "it does not answer")
+        self._under_way[shard] += 1
+        try:
+            yield self._peers
+        except ServiceUnavailable as error:
+            raise ShardUnreachable(shard, error) from error
+        else:
+            if not has_answered:
+                self.on_return(shard)
+        finally:
+            self._under_way[shard] -= 1
+            self._ended[shard] = time.monotonic()
 
-
-@contextmanager
-def _answering(shard: str) -> Iterator[None]:
-    """A shard that does not answer is asked again later."""
-    try:
-        yield
-    except ServiceUnavailable as error:
-        raise ShardUnreachable(shard, error) from error
+    def _is_silent(self, shard: str, has_answered: bool) -> bool:
+        """Whether requests that are under way have to end before there are more."""
+        if not has_answered:
+            return self._under_way[shard] > 0
+        if self._under_way[shard] < _AT_ONCE:
+            return False
+        return time.monotonic() > self._ended.get(shard, 0.0) + _SILENT_SECONDS
 
 
 def is_owned(cluster: Object, workspace: Object) -> bool:

@@ -91,6 +91,7 @@ class Workspaces:
             NAME, self.reconcile, workers=32, metrics=metrics
         )
         self._waiters = ShardWaiters(self.controller, lookup.replica)
+        remote.on_return = self._waiters.wake
 
     def follow(self, feed: Feed) -> None:
         feed.on(WORKSPACES, self._on_workspace)
