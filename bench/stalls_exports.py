@@ -213,6 +213,28 @@ def _labelled_writes(count: int) -> Script:
 _add("writes of objects that 16,000 claims cover", _labelled_writes(16_000))
 
 
+def _bound_claims(count: int, bindings: int) -> Script:
+    """Changes of an export whose claims are copied into the status of small bindings."""
+
+    async def script(a: Attacker) -> AsyncIterator[None]:
+        export = await _made_export(a, "wide")
+        claims = _claims(count, export["status"]["identityHash"])
+        provider = a.room.prefix.removeprefix("/clusters/")
+        for n in range(bindings):
+            binding = _binding("wide", provider, [])
+            room = a.rooms[1 + n]
+            await a.setup("POST", f"{_V2}/apibindings", binding, room=room)
+        yield
+        for n in range(3):
+            patch = {"spec": {"permissionClaims": claims[n:]}}
+            await a.send("PATCH", f"{_V2}/apiexports/wide", patch, "application/merge-patch+json")
+
+    return script
+
+
+_add("export of 11,000 claims, bound and changed", _bound_claims(11_000, 3))
+
+
 def _large_bindings(count: int, size: int) -> Script:
     """Touching one of many large bindings, and looking for what it binds."""
 

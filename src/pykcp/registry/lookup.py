@@ -21,6 +21,7 @@ from pykcp.registry.indexes.entries import path_entry
 from pykcp.registry.keys import object_key, split_key
 from pykcp.registry.paths import PathIndex
 from pykcp.registry.resource import Resource
+from pykcp.steps import Steps
 from pykcp.storage.interface import Event, Store
 from pykcp.types import Object
 
@@ -109,17 +110,20 @@ class ObjectLookup:
             return True
         return self.replica is not None and self.replica.get(kind, cluster, name) is not None
 
-    async def prepare(self, kind: GroupVersionResource, cluster: str, name: str) -> None:
-        """Decode an object of this shard in slices if it is large, so that `get` has it at hand."""
+    def get_in_steps(
+        self, kind: GroupVersionResource, cluster: str, name: str
+    ) -> Steps[Object | None]:
+        """`get` for who can wait, since the object may be large."""
         resource = self._resource(kind)
         key = object_key(resource.prefix, cluster, "", name)
         entry = self._store.get(key) if self._decoded.get(key) is None else None
         if entry is None or len(entry.value) <= _LARGE:
-            return
-        decoded = await in_slices(resource.object_in_steps(entry.value), cluster)
+            return self.get(kind, cluster, name)
+        decoded = yield from resource.object_in_steps(entry.value)
         now = self._store.get(key)
         if now is not None and now.revision == entry.revision:
             self._decoded.put(key, (decoded, len(entry.value)))
+        return decoded
 
     async def read(self, kind: GroupVersionResource, cluster: str, name: str) -> Object | None:
         """An object of this shard that the caller may change; decoded in slices if it is large."""

@@ -14,6 +14,7 @@ from pykcp.registry.lookup import ObjectLookup
 from pykcp.registry.moving.copies import Copies
 from pykcp.registry.stored import StoreReader
 from pykcp.registry.verbs.restore import Trash
+from pykcp.server.filters.flow_own_work import OwnWork
 from pykcp.virtual.access import AccessWorkspace
 from pykcp.virtual.apiexport import ApiExportWorkspace
 from pykcp.virtual.apiexport.surface import ViewKinds
@@ -52,9 +53,10 @@ def virtual_workspaces(
     copies: Copies,
     peers: Peers | None,
     settings: VirtualSettings,
+    work: OwnWork | None,
 ) -> tuple[VirtualWorkspace, ...]:
     parts = Parts(directory, lookup, authorizer)
-    exports = ApiExportWorkspace(store, ViewKinds(lookup, directory, bound), authorizer)
+    exports = ApiExportWorkspace(store, ViewKinds(lookup, directory, bound), authorizer, work)
     exports.follow_cache(cache.store, settings.shard)
     made: list[VirtualWorkspace] = [
         exports,

@@ -12,7 +12,7 @@ from pykcp.registry import codec
 from pykcp.registry.catalog.bindings import NOTHING, BoundResource, BoundSets, decode_binding
 from pykcp.registry.catalog.bound_discovery import BoundDiscovery
 from pykcp.registry.keys import kind_prefix, object_key, split_key
-from pykcp.steps import Steps
+from pykcp.steps import Steps, at_once
 from pykcp.storage.interface import Event
 from pykcp.storage.memory import MemoryStore
 from pykcp.storage.operations import PutKey
@@ -93,6 +93,34 @@ async def test_large_bindings_are_decoded_once_per_change() -> None:
     assert found["wild.west", "r999"] is before
     await write("wide", _bound("r1"))
     assert sorted(plural for _, plural in sets.of_cluster("c")) == ["cowboys", "r1"]
+
+
+async def test_large_bindings_are_read_in_steps() -> None:
+    store = MemoryStore()
+    sets = BoundSets(store)
+    prefix = kind_prefix(API_BINDINGS)
+
+    def follow(events: Sequence[Event]) -> None:
+        for event in events:
+            sets.changed(event, split_key(event.key).cluster)
+
+    async def write(name: str, count: int) -> None:
+        bound = (_bound(f"{name}{number}", storageVersions=["v1"]) for number in range(count))
+        value = codec.encode(_binding(name, *bound), "c")
+        await store.write([PutKey(object_key(prefix, "c", "", name), value)])
+
+    for name, count in (("a", 3), ("b", 900), ("c", 700)):
+        await write(name, count)
+    store.listen(follow)
+    steps = sets.in_steps("c")
+    for _ in range(1000):
+        next(steps)
+    await write("a", 2)  # meanwhile
+    assert len(at_once(steps)) in (1_602, 1_603)
+    found = at_once(sets.in_steps("c"))
+    assert len(found) == 1_602
+    assert sets.of_cluster("c") is found
+    assert found == BoundSets(store).of_cluster("c")
 
 
 class _Definitions:

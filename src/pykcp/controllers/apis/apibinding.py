@@ -36,7 +36,9 @@ from pykcp.machinery.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
     LOGICAL_CLUSTERS,
 )
+from pykcp.machinery.schema.growth import growth
 from pykcp.machinery.status import Conflict, NotFound, StatusError
+from pykcp.registry.catalog.bindings import LARGE
 from pykcp.registry.clock import Timestamps
 from pykcp.registry.indexes.apis import OPEN_BINDINGS, bindings_to_schema, is_settled
 from pykcp.registry.verbs.transaction import Update
@@ -214,7 +216,6 @@ class APIBindings:
         if live is None or meta.is_deleting(live):
             return
         attempt = Attempt(key.cluster, {**live}, self._now())
-        attempt.is_large = self._objects.is_large(key)
         steps.begin(attempt.binding, attempt.now)
         failure: StatusError | None = None
         try:
@@ -224,6 +225,8 @@ class APIBindings:
         except StatusError as error:
             failure = error  # the status may say so; it is raised when that is written
         steps.finish(attempt.binding, attempt.now)
+        octets = steps.status_octets(attempt.binding)
+        attempt.is_large = octets > LARGE or self._objects.is_large(key)
         if attempt.takes or attempt.binding["status"] != live.get("status"):
             await self._write(key, attempt)
             self._tell(live, attempt)
@@ -248,7 +251,7 @@ class APIBindings:
                 if attempt.takes:
                     take = self._taking(key, attempt)
                     await self._client.change(key.cluster, LOGICAL_CLUSTERS, "cluster", take)
-                await self._client.update(key.cluster, API_BINDINGS, attempt.binding, "status")
+                await self._write_status(key, attempt.binding)
         except NotFound:
             if attempt.is_large and attempt.takes:
                 await self._give_back(key, attempt)
@@ -256,6 +259,15 @@ class APIBindings:
             self._writing.pop(key, None)  # its export's turn may have come in between
             if len(seen) != 1:
                 self.controller.add(key)  # a concurrent write, or nothing was written
+
+    async def _write_status(self, key: ObjectKey, binding: Object) -> None:
+        octets = steps.status_octets(binding)
+
+        def say(_live: Object) -> Object:
+            growth.take(octets)  # a small binding may get the claims of a large export
+            return binding
+
+        await self._client.change(key.cluster, API_BINDINGS, key.name, say, subresource="status")
 
     def _writes(self, key: ObjectKey, attempt: Attempt) -> list[Update]:
         binding = attempt.binding

@@ -89,7 +89,7 @@ class APIExports:
             self.controller.add(ref.key)
 
     async def reconcile(self, key: ObjectKey) -> None:
-        export = await self._client.get(key.cluster, API_EXPORTS, key.name)
+        export = await self._lookup.read(API_EXPORTS, key.cluster, key.name)
         if export is None or meta.is_deleting(export):
             return
         if _secret_of(export) is None:

@@ -275,6 +275,15 @@ def _clash(wanted: ResourceNames, taken: ResourceNames) -> str:
     return ""
 
 
+def status_octets(binding: Object) -> int:
+    """About how long the lists of a binding's status are in JSON."""
+    status = binding["status"]
+    lists = ("boundResources", "exportPermissionClaims", "appliedPermissionClaims")
+    return sum(len(status.get(name) or ()) for name in lists) * _ITEM_OCTETS
+
+
+_ITEM_OCTETS = 160
+
 # --- claims ------------------------------------------------------------------------
 
 

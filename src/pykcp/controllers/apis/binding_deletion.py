@@ -156,6 +156,7 @@ class BindingDeletion:
 
     async def _delete_all(self, cluster: str, binding: Object) -> RemainingBoundObjects:
         remains, slices = RemainingBoundObjects(), Slices(cluster)
+        await in_slices(self._bound.in_steps(cluster), cluster)
         successors = _Successors(self._objects, cluster, meta.name(binding))
         for bound in (binding.get("status") or {}).get("boundResources") or ():
             if slices.is_over():

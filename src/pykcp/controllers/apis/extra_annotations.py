@@ -51,10 +51,9 @@ class ExtraAnnotations:
             replica.follow(API_EXPORTS, self._on_published_export)
 
     def _on_export(self, change: Change) -> None:
-        if _MARK not in change.value and not self._gave(change):
-            return
         export = ExportName(change.cluster, change.name)
-        if self._objects.is_bound(export):
+        # The export before this change may be large: it is read if the rest holds only.
+        if self._objects.is_bound(export) and (_MARK in change.value or self._gave(change)):
             self.controller.add(export)
 
     def _on_published_export(self, cluster: str, name: str) -> None:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from pykcp.aio.slices import in_slices
 from pykcp.apis.kcp_catalog import kind_id
 from pykcp.caching import BoundedCache
 from pykcp.clients.interface import Lister
@@ -115,9 +116,9 @@ class ApiObjects:
     async def read_export(self, cluster: str, path: str, name: str) -> Object | None:
         """The same; a large one is decoded in slices."""
         where = self.lookup.cluster_of(path or cluster)
-        if where is not None:
-            await self.lookup.prepare(API_EXPORTS, where, name)
-        return self.export(cluster, path, name)
+        if where is None:
+            return None
+        return await in_slices(self.lookup.get_in_steps(API_EXPORTS, where, name), cluster)
 
     async def read_binding(self, key: ObjectKey) -> Object | None:
         """A binding of this shard as it is now, to be changed; decoded in slices if it is large."""

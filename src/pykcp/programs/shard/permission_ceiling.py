@@ -54,11 +54,12 @@ class PermissionCeiling:
     ) -> Steps[stages.Finding]:
         if not cluster or not attributes.is_resource:
             return _UNBOUND
-        bound = self._bound.of_cluster(cluster).get((attributes.group, attributes.resource))
+        bindings = yield from self._bound.in_steps(cluster)
+        bound = bindings.get((attributes.group, attributes.resource))
         if bound is None:
             return _UNBOUND
         place, name = bound.export_cluster, bound.export
-        export = self._lookup.get(API_EXPORTS, place, name)
+        export = yield from self._lookup.get_in_steps(API_EXPORTS, place, name)
         if export is None:
             return stages.delegate(f"APIExport {go_quote(place)}:{go_quote(name)} not found")
         described = f"{go_quote(place)}|{go_quote(name)}"

@@ -109,6 +109,10 @@ class BoundResources:
         """What the bindings of a cluster bring."""
         return self._sets.of_cluster(cluster)
 
+    def in_steps(self, cluster: str) -> Steps[BoundSet]:
+        """The same, for who can wait: the first look at many large bindings takes long."""
+        return self._sets.in_steps(cluster)
+
     def provider(self, cluster: str, group: str, plural: str) -> str | None:
         """The logical cluster of the export that a cluster has a resource from."""
         found = self.of_cluster(cluster).get((group, plural))
@@ -220,7 +224,7 @@ class BoundResources:
 
     def _definitions(self, cluster: str) -> Steps[tuple[ResourceDefinition, ...]]:
         """By group and name. A status may list tens of thousands of resources."""
-        found = self.of_cluster(cluster)
+        found = yield from self._sets.in_steps(cluster)
         parts: list[list[BoundKey]] = []
         for part in found.maps if isinstance(found, ChainMap) else (found,):
             parts.append(sorted(part))

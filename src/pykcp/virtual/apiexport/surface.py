@@ -232,7 +232,7 @@ class Surface:
         self.identities.add(identity)
         for cluster, name in self._bound.exports_of(identity):
             yield
-            export = lookup.get(API_EXPORTS, cluster, name)
+            export = yield from lookup.get_in_steps(API_EXPORTS, cluster, name)
             if export is not None:
                 found[name, cluster] = export
         replica = lookup.replica

@@ -87,7 +87,8 @@ class ExportView(VirtualView):
                 await self._keeper.fill(self)
 
     def fill(self) -> Steps[None]:
-        export = self._kinds.lookup.get(API_EXPORTS, self._cluster, self._name)
+        lookup = self._kinds.lookup
+        export = yield from lookup.get_in_steps(API_EXPORTS, self._cluster, self._name)
         yield
         if export is not None:
             self.draft = Surface(export, self._cluster, self._kinds)

@@ -22,6 +22,7 @@ from pykcp.machinery.resources import (
 )
 from pykcp.registry.keys import kind_prefix, split_key
 from pykcp.registry.stored import Event, StoreReader
+from pykcp.server.filters.flow_own_work import OwnWork
 from pykcp.virtual.apiexport.access import ExportViewAccess
 from pykcp.virtual.apiexport.grants import BINDINGS, ExportKey, Grants
 from pykcp.virtual.apiexport.surface import Surface, ViewKinds
@@ -52,8 +53,15 @@ class ApiExportWorkspace:
     name = "apiexport"
     checks: tuple[str, ...] = ("apiexport",)
 
-    def __init__(self, store: StoreReader, kinds: ViewKinds, authorizer: Authorizer) -> None:
-        self._kinds = kinds
+    def __init__(
+        self,
+        store: StoreReader,
+        kinds: ViewKinds,
+        authorizer: Authorizer,
+        work: OwnWork | None = None,
+    ) -> None:
+        """`work`: charges a logical cluster for what is done because its exports change."""
+        self._kinds, self._work = kinds, work
         self._grants = Grants(store)
         self._access = ExportViewAccess(kinds.lookup, authorizer, self._grants)
         self._views: OrderedDict[ExportKey, ExportView] = OrderedDict()
@@ -192,7 +200,10 @@ class ApiExportWorkspace:
             while key in self._outdated:
                 began = time.perf_counter()
                 new = self.view(key)
-                await new.prepare()
+                if self._work is None:
+                    await new.prepare()
+                else:
+                    await self._work.run(key[0], new.prepare())
                 for old in self._outdated.pop(key):
                     if old is not new:
                         old.hand_over(new)

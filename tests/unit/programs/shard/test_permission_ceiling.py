@@ -12,7 +12,7 @@ from pykcp.auth.authz.role_cache import ADMIN_CLUSTER, ClusterRules, ClusterStat
 from pykcp.auth.user import User
 from pykcp.programs.shard.permission_ceiling import PermissionCeiling
 from pykcp.registry.catalog.bindings import BoundResource
-from pykcp.steps import at_once
+from pykcp.steps import Steps, at_once
 from pykcp.types import Object
 
 COWBOYS = ("wild.west", "cowboys")
@@ -20,7 +20,8 @@ LIMITED: Object = {"spec": {"maximalPermissionPolicy": {"local": {}}}}
 
 
 class _Bound:
-    def of_cluster(self, cluster: str) -> dict[tuple[str, str], BoundResource]:
+    def in_steps(self, cluster: str) -> Steps[dict[tuple[str, str], BoundResource]]:
+        yield
         found = BoundResource("uid", "hash", "b", "provider", "today", False)
         return {COWBOYS: found} if cluster == "consumer" else {}
 
@@ -31,7 +32,8 @@ class _Lookup:
     def __init__(self, export: Object | None) -> None:
         self._export = export
 
-    def get(self, *_: Any) -> Object | None:
+    def get_in_steps(self, *_: Any) -> Steps[Object | None]:
+        yield
         return self._export
 
 

@@ -23,6 +23,7 @@ from pykcp.registry.local_lister import LocalLister
 from pykcp.registry.moving.copies import Copies
 from pykcp.registry.moving.parts import ShardMoves, shard_moves
 from pykcp.registry.verbs.restore import Trash
+from pykcp.server.filters.flow_own_work import OwnWork
 from pykcp.server.mount import FrontDoor
 from pykcp.storage.interface import Store
 from pykcp.virtual.all import VirtualSettings, virtual_workspaces
@@ -165,6 +166,7 @@ def _workspaces(
         Copies(stores.store, catalog.lookup, trash, settings.shard.shard_name),
         catalog.peers,
         VirtualSettings(settings.shard.shard_name, settings.features.gates),
+        OwnWork(api.shared.flow.meter) if api.shared.flow is not None else None,
     )
     parts = Parts(catalog.directory, catalog.lookup, access.authorizer)
     lister = LocalLister(stores.store, catalog.directory)
