@@ -110,6 +110,11 @@ class Peers:
 
     # --- which shards there are
 
+    @property
+    def is_root(self) -> bool:
+        """Whether this is the root shard, which knows the others itself."""
+        return self._access.root is None
+
     def names(self) -> list[str]:
         """All other shards, in order."""
         names = {shard["metadata"]["name"] for shard in self._list_all()}

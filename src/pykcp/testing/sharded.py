@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from http.client import HTTPSConnection
 
@@ -152,11 +152,12 @@ class Fleet:
     def shards(self) -> tuple[str, ...]:
         return self.files.addresses.names
 
-    def start(self) -> None:
-        """All of them at once."""
-        for process in self.processes.values():
+    def start(self, without: Collection[str] = ()) -> None:
+        """All of them at once, except those with the names `without`."""
+        started = [one for name, one in self.processes.items() if name not in without]
+        for process in started:
             process.launch()
-        for process in self.processes.values():
+        for process in started:
             process.wait_until_ready()
 
     def stop(self) -> None:

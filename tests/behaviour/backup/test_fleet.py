@@ -78,13 +78,14 @@ def test_a_shard_that_went_back_asks_the_others(two: Fleet, tmp_path: pathlib.Pa
 
 def test_a_shard_waits_for_the_others(two: Fleet, tmp_path: pathlib.Path) -> None:
     root, backup = two.files.directory, tmp_path / "backup"
+    make_on(two, "kept", "shard-1")
     assert kcp("backup", f"--root-directory={root}", f"--to={backup}")[0] == 0
     two["shard-1"].stop()
     words = ("restore", f"--from={backup}", f"--root-directory={root}", "--member=shard-1")
     assert kcp(*words, "--replace")[0] == 0
     two["root"].kill()
     two["shard-1"].launch()
-    eventually(lambda: "waiting for shards root to say" in two["shard-1"].log())
+    eventually(lambda: "waiting for the root shard to say" in two["shard-1"].log())
     assert not two["shard-1"].is_ready()
     two["root"].start()
     two["shard-1"].wait_until_ready()

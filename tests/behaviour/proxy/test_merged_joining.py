@@ -22,11 +22,7 @@ def growing(tmp_path: pathlib.Path) -> Iterator[Fleet]:
     """Two shards of three run; masters pass the proxy, so that a test can read everything."""
     made = Fleet(tmp_path / "fleet", 3, proxy_flags=["--authentication-drop-groups=none"])
     try:
-        started = [process for name, process in made.processes.items() if name != LAST]
-        for process in started:
-            process.launch()
-        for process in started:
-            process.wait_until_ready()
+        made.start(without=(LAST,))
         yield made
     finally:
         made.stop()

@@ -52,9 +52,10 @@ def run(settings: RestoreSettings, say: Say) -> int:
         _restore_files(archive, files, beside, say)
         for directory, point in points.items():
             say(_restore_store(settings, archive, beside, directory, point))
-        if options.member and len(manifest.members) > 1:
+        if options.member or len(manifest.members) == 1:
             mark_restored(beside)
-            say("it asks the other shards which logical clusters they have before it serves")
+            say("if it is one of several shards, it asks the other shards which logical clusters")
+            say("they have before it serves")
     is_well = all(_is_consistent(settings, beside / name, say) for name in points)
     if not is_well and not options.accept_problems:
         say(f"not put in place: see {beside}, or repeat with --accept-problems")

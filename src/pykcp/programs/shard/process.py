@@ -220,12 +220,13 @@ class running_shard:  # noqa: N801  # used as `async with running_shard(settings
 
     async def _settle_ownership(self, shard: Shard) -> None:
         """A shard of several that was restored serves nothing that another one has."""
-        root = self._settings.generic.root_directory
-        if shard.catalog.peers is None or not (root / "restored.json").exists():
+        peers = shard.catalog.peers
+        if peers is None:
             return
-        from pykcp.programs.shard.ownership import RestoredShard
+        from pykcp.programs.shard.ownership import settle_ownership
 
-        await RestoredShard(root, shard.catalog.peers, shard.views.moving.outgoing).settle()
+        root = self._settings.generic.root_directory
+        await settle_ownership(root, peers, shard.stores, shard.views.moving.outgoing)
 
     def _start_background(self, shard: Shard) -> None:
         if shard.api.audit is not None:
