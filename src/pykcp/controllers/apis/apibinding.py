@@ -36,7 +36,7 @@ from pykcp.machinery.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
     LOGICAL_CLUSTERS,
 )
-from pykcp.machinery.schema.growth import growth
+from pykcp.machinery.schema.growth import grow
 from pykcp.machinery.status import Conflict, NotFound, StatusError
 from pykcp.registry.catalog.bindings import LARGE
 from pykcp.registry.clock import Timestamps
@@ -264,7 +264,7 @@ class APIBindings:
         octets = steps.status_octets(binding)
 
         def say(_live: Object) -> Object:
-            growth.take(octets)  # a small binding may get the claims of a large export
+            grow(octets)  # a small binding may get the claims of a large export
             return binding
 
         await self._client.change(key.cluster, API_BINDINGS, key.name, say, subresource="status")
