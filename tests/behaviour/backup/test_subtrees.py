@@ -12,6 +12,7 @@ import pytest
 
 from pykcp.testing.apis import BINDINGS, COWBOYS, EXPORTS, bind_cowboys, cowboy
 from pykcp.testing.client import TestClient, eventually
+from pykcp.testing.moving.provisioning import LIMIT, OWN_SHARD, clusters_here
 from pykcp.testing.programs import fsck
 from pykcp.testing.rights import grant
 from pykcp.testing.server import ServerProcess, environment, server
@@ -164,6 +165,34 @@ def test_a_clone(shard: ServerProcess, tmp_path: pathlib.Path) -> None:
     assert client.delete(f"{WORKSPACES}/copy").status == 200
     eventually(lambda: client.get(f"{WORKSPACES}/copy").status == 404)
     assert client.in_cluster("root:org:users:deep").get("/apis/shop.io/v1/hats/h").status == 200
+    code, text = fsck(shard)
+    assert code == 0, text
+
+
+def test_a_clone_needs_room(shard: ServerProcess, tmp_path: pathlib.Path) -> None:
+    """For the workspaces below it, too; what was written of it is removed."""
+    root, before = shard.client(cluster="root"), clusters_here(shard.client())
+    size = 4
+
+    def allow(more: int | None) -> None:
+        limit = None if more is None else str(before + more)
+        assert root.patch(OWN_SHARD, {"metadata": {"annotations": {LIMIT: limit}}}).status == 200
+
+    try:
+        for more in (0, 1, size - 1):
+            allow(more)
+            code, text = ws(shard.kubeconfig, tmp_path, "clone :root:org :root:cramped")
+            assert code == 1, text
+            assert 'shard "root" has reached its limit of logical clusters' in text
+            assert clusters_here(shard.client()) == before
+        allow(size)
+        code, text = ws(shard.kubeconfig, tmp_path, "clone :root:org :root:cramped")
+        assert code == 0, text
+        assert clusters_here(shard.client()) == before + size
+    finally:
+        allow(None)
+    assert root.delete(f"{WORKSPACES}/cramped").status == 200
+    eventually(lambda: clusters_here(shard.client()) == before)
     code, text = fsck(shard)
     assert code == 0, text
 

@@ -26,7 +26,7 @@ from pykcp.machinery.resources import (
 from pykcp.machinery.status import AlreadyExists, BadRequest, Conflict, NotFound
 from pykcp.registry import codec, trash
 from pykcp.registry.errors import translate
-from pykcp.registry.keys import kind_prefix, object_key
+from pykcp.registry.keys import cluster_of_prefix, kind_prefix, object_key
 from pykcp.registry.lookup import ObjectLookup
 from pykcp.registry.moving.records import CLUSTER, TravellingRow
 from pykcp.registry.moving.renaming import (
@@ -43,6 +43,7 @@ from pykcp.registry.moving.trees import (
     TreeReader,
     base_url,
 )
+from pykcp.registry.verbs.cluster_room import ClusterRoom
 from pykcp.registry.verbs.restore import Trash
 from pykcp.storage.errors import RevisionMismatch, StoreError
 from pykcp.storage.interface import Store
@@ -70,9 +71,10 @@ class Copies:
         lookup: ObjectLookup,
         trash_can: Trash,
         shard: str,
+        room: ClusterRoom,
     ) -> None:
         self._store, self._lookup, self._trash = store, lookup, trash_can
-        self._shard = shard
+        self._shard, self._room = shard, room
         self.reader = TreeReader(store, lookup, shard)
         trash_can.at_start.append(self.clear)
 
@@ -150,7 +152,11 @@ class Copies:
         return {old: new for old, new in found.items() if new and new != old}
 
     async def add(self, copy: str, rows: Sequence[TravellingRow]) -> int:
-        """Write content of a copy; the number of objects. Raises NotFound, BadRequest."""
+        """Write content of a copy; the number of objects.
+
+        Raises NotFound, BadRequest, TooManyRequests if the shard has no room for its logical
+        clusters.
+        """
         revision, record = self._record(copy)
         names, top = _names(record), record["top"]
         slices, size, count = Slices(copy), 0, 0
@@ -275,8 +281,16 @@ class Copies:
         return entry.revision, codec.decode(entry.value)
 
     async def _write(self, operations: Sequence[PutKey | DeleteKey]) -> None:
+        new = [
+            cluster_of_prefix(one.key)
+            for one in operations
+            if isinstance(one, PutKey) and one.key.startswith(_CLUSTERS)
+        ]
         try:
-            await self._store.write(operations)
+            if new:
+                await self._room.write(self._store, new, operations)
+            else:
+                await self._store.write(operations)
         except RevisionMismatch as error:
             raise Conflict(f"{error.key} exists already") from error
         except StoreError as error:

@@ -158,7 +158,7 @@ class IncomingMoves:
     async def _write(self, operations: Sequence[Operation], room_for: str = "") -> None:
         try:
             if room_for:
-                await self._room.write(self._store, room_for, operations)
+                await self._room.write(self._store, (room_for,), operations)
             else:
                 await self._store.write(operations)
         except RevisionMismatch:

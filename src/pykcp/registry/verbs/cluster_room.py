@@ -87,9 +87,11 @@ class ClusterRoom:
             finally:
                 self._pending.difference_update(added)
 
-    async def write(self, store: Store, cluster: str, operations: Sequence[Operation]) -> None:
-        """Write what takes room for a logical cluster, if there is any. Raises TooManyRequests."""
-        await write_counted(store, operations, lambda: self.taken((cluster,)))
+    async def write(
+        self, store: Store, clusters: Sequence[str], operations: Sequence[Operation]
+    ) -> None:
+        """Write what takes room for logical clusters, if there is enough. Raises TooManyRequests."""
+        await write_counted(store, operations, lambda: self.taken(clusters))
 
     def _takes_turns(self) -> bool:
         """Whether other servers could exceed the limit together with this one."""

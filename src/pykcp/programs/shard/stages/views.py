@@ -163,7 +163,7 @@ def _workspaces(
         access.clusters.inactive,
         trash,
         far,
-        Copies(stores.store, catalog.lookup, trash, settings.shard.shard_name),
+        Copies(stores.store, catalog.lookup, trash, settings.shard.shard_name, api.room),
         catalog.peers,
         VirtualSettings(settings.shard.shard_name, settings.features.gates),
         OwnWork(api.shared.flow.meter) if api.shared.flow is not None else None,
