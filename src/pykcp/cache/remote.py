@@ -12,12 +12,13 @@ from pykcp.clients.credential_files import CredentialError
 from pykcp.clients.errors import SendFailed
 from pykcp.clients.kubeconfig import load_endpoint
 from pykcp.clients.remote.client import RemoteClient
-from pykcp.clients.remote.connect import WITHIN_INSTALLATION, http_of, token_of
+from pykcp.clients.remote.connect import http_of, token_of
 from pykcp.clients.remote.informer import Informer, ObjectHolder
 from pykcp.clients.remote.paths import collection_path, object_path
 from pykcp.machinery.kcp.clusters import WILDCARD
 from pykcp.machinery.resources import GroupVersionResource
 from pykcp.machinery.status import NotFound
+from pykcp.wire.settings import WITHIN_INSTALLATION
 
 _log = logging.getLogger(__name__)
 EVERYTHING = join(WILDCARD, WILDCARD)

@@ -10,13 +10,13 @@ from pykcp.clients.http.client import HttpClient
 from pykcp.clients.http.interface import Server
 from pykcp.clients.http.pool import ClientPool
 from pykcp.clients.outbound import Tenant
-from pykcp.wire.settings import ClientSettings
+from pykcp.wire.settings import WITHIN_INSTALLATION, ClientSettings
 
 
 class Direct:
     """`run` it: the connections are closed at its end."""
 
-    def __init__(self, settings: ClientSettings | None = None) -> None:
+    def __init__(self, settings: ClientSettings = WITHIN_INSTALLATION) -> None:
         self._pool = ClientPool(settings)
 
     @asynccontextmanager

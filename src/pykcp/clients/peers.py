@@ -16,12 +16,12 @@ from typing import NamedTuple
 from pykcp.clients.http.client import HttpClient
 from pykcp.clients.kubeconfig import KubeconfigServer
 from pykcp.clients.remote.client import RemoteClient
-from pykcp.clients.remote.connect import WITHIN_INSTALLATION, client_of, http_of
+from pykcp.clients.remote.connect import client_of, http_of
 from pykcp.machinery.kcp import clusters
 from pykcp.machinery.resources import SHARDS
 from pykcp.machinery.status import ServiceUnavailable
 from pykcp.types import Object
-from pykcp.wire.settings import ClientSettings
+from pykcp.wire.settings import WITHIN_INSTALLATION, ClientSettings
 
 _PAUSE_SECONDS = 1.0
 """How long a shard that did not answer is not asked again."""

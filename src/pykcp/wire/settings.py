@@ -214,6 +214,12 @@ class ClientSettings:
     """Octets of bodies encrypted and written at a go."""
 
 
+WITHIN_INSTALLATION = ClientSettings(connect_timeout=4.0, ping_after=3.0, ping_timeout=4.0)
+"""Between the programs of one installation: a connection on which nothing arrives any more is given
+up after some eight seconds. What lies between two machines may forget connections without a word.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class NamedCertificate:
     """A certificate for the host names that clients ask for (SNI)."""

@@ -15,6 +15,7 @@ import pytest
 from pykcp.auth.certificates import create_ca, issue_client
 from pykcp.testing.client import TestClient
 from pykcp.testing.exports import APIS, ExportProvider, accepted, claim
+from pykcp.testing.faults.links import Fault, LinkRelay
 from pykcp.testing.kubeconfig import Access
 from pykcp.testing.programs import serving
 from pykcp.testing.server import ServerProcess, environment, server
@@ -70,6 +71,32 @@ def test_the_same_views(shard: ServerProcess, tmp_path: pathlib.Path) -> None:
         assert visitor(f"{prefix}*", "nonsense").get("/apis").status == 401
         assert visitor("", "").get("/readyz").status == 200
         assert visitor("", "provider-token").get("/clusters/root/api").status == 404
+
+
+@pytest.mark.slow
+def test_a_link_to_the_shard_that_falls_silent(
+    shard: ServerProcess, tmp_path: pathlib.Path
+) -> None:
+    """It is noticed within seconds, and used again when it is back."""
+    provider = ExportProvider(shard, user="provider")
+    with LinkRelay(shard.port) as relay:
+        kubeconfig = tmp_path / "through-the-relay"
+        text = shard.kubeconfig.read_text().replace(f":{shard.port}", f":{relay.port}")
+        kubeconfig.write_text(text)
+        with (
+            door(shard, tmp_path, f"--kubeconfig={kubeconfig}") as port,
+            closing(Visitors(port, tmp_path)) as visitor,
+        ):
+            prefix = f"/services/apiexport/{provider.cluster}/{provider.export}/clusters/*"
+            view = visitor(prefix, "provider-token")
+            assert view.get(provider.path()).status == 200
+            for fault in (Fault.SILENT, Fault.RESET):
+                relay.fail(fault)
+                began = time.monotonic()
+                assert view.get(provider.path()).status in (502, 503)
+                assert time.monotonic() - began < 16.0  # it was asked again on a new connection
+                relay.mend()
+                assert view.get(provider.path()).status == 200
 
 
 def test_users_with_certificates(shard: ServerProcess, tmp_path: pathlib.Path) -> None:

@@ -16,11 +16,6 @@ from pykcp.clients.remote.client import RemoteClient
 from pykcp.clients.remote.paths import server_root
 from pykcp.wire.settings import ClientSettings
 
-WITHIN_INSTALLATION = ClientSettings(connect_timeout=4.0, ping_after=3.0, ping_timeout=4.0)
-"""Between the programs of one installation: a connection on which nothing arrives any more is given
-up after some eight seconds. What lies between two machines may forget connections without a word.
-"""
-
 
 def connect(
     kubeconfig: str,

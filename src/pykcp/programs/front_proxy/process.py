@@ -11,7 +11,7 @@ from pykcp.clients.direct import Direct
 from pykcp.clients.interface import Reader
 from pykcp.clients.kubeconfig import load_endpoint
 from pykcp.clients.peers import PeerAccess, Peers
-from pykcp.clients.remote.connect import WITHIN_INSTALLATION, connect
+from pykcp.clients.remote.connect import connect
 from pykcp.observe.metrics import Gauge, Registry
 from pykcp.observe.process import process_metrics
 from pykcp.programs.front_proxy.options import ANY_SERVER
@@ -31,7 +31,7 @@ from pykcp.proxy.shards import ShardDirectory, load_shards
 from pykcp.proxy.type_issuers import TypeIssuerConfigurations
 from pykcp.server.health import Health
 from pykcp.wire.listener import Listener
-from pykcp.wire.settings import ClientSettings
+from pykcp.wire.settings import WITHIN_INSTALLATION, ClientSettings
 
 _NAME = "kcp-front-proxy"
 _CONNECTIONS = ClientSettings(connect_timeout=3.0, ping_after=2.0, ping_timeout=2.0)
