@@ -147,18 +147,20 @@ class ObjectLookup:
             found = list(self.replica.all(kind, cluster))
         return found
 
-    def exports_of(self, identity: str) -> list[Object]:
+    def exports_of(self, identity: str) -> Steps[list[Object]]:
         """The exports with an identity, by name and cluster, wherever they are."""
         found: dict[tuple[str, str], Object] = {}
         for key in self._store.lookup(exports_with_identity(identity)):
             parts = split_key(key)
-            export = self.get(API_EXPORTS, parts.cluster, parts.name)
+            export = yield from self.get_in_steps(API_EXPORTS, parts.cluster, parts.name)
             if export is not None:
                 found[parts.name, parts.cluster] = export
+            yield
         for export in self.replica.exports_of(identity) if self.replica is not None else ():
             metadata = export["metadata"]
             cluster = metadata["annotations"][CLUSTER_ANNOTATION]
             found.setdefault((metadata["name"], cluster), export)
+            yield
         return [found[key] for key in sorted(found)]
 
     def _resource(self, kind: GroupVersionResource) -> Resource:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import orjson
 
@@ -66,16 +66,20 @@ async def test_all_bindings_of_one_cluster_and_of_no_other() -> None:
     assert sets.of_cluster("c3") is NOTHING
 
 
+def _telling(sets: BoundSets) -> Callable[[Sequence[Event]], None]:
+    def follow(events: Sequence[Event]) -> None:
+        for event in events:
+            sets.changed(event, split_key(event.key).cluster)
+
+    return follow
+
+
 async def test_large_bindings_are_decoded_once_per_change() -> None:
     store = MemoryStore()
     sets = BoundSets(store)
     prefix = kind_prefix(API_BINDINGS)
 
-    def follow(events: Sequence[Event]) -> None:
-        for event in events:
-            sets.changed(event, split_key(event.key).cluster)
-
-    store.listen(follow)
+    store.listen(_telling(sets))
 
     async def write(name: str, *bound: Object) -> None:
         value = codec.encode(_binding(name, *bound), "c")
@@ -100,10 +104,6 @@ async def test_large_bindings_are_read_in_steps() -> None:
     sets = BoundSets(store)
     prefix = kind_prefix(API_BINDINGS)
 
-    def follow(events: Sequence[Event]) -> None:
-        for event in events:
-            sets.changed(event, split_key(event.key).cluster)
-
     async def write(name: str, count: int) -> None:
         bound = (_bound(f"{name}{number}", storageVersions=["v1"]) for number in range(count))
         value = codec.encode(_binding(name, *bound), "c")
@@ -111,7 +111,7 @@ async def test_large_bindings_are_read_in_steps() -> None:
 
     for name, count in (("a", 3), ("b", 900), ("c", 700)):
         await write(name, count)
-    store.listen(follow)
+    store.listen(_telling(sets))
     steps = sets.in_steps("c")
     for _ in range(1000):
         next(steps)

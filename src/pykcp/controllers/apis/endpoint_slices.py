@@ -85,7 +85,7 @@ class EndpointSlices:
     async def _judge(self, cluster: str, found: Object, now: str) -> None:
         drop(found, "ErrorGeneratingURLs")
         path, name = export_reference(found) or ("", "")
-        if self._objects.export(cluster, path, name) is None:
+        if not self._objects.has_export(cluster, path, name):
             found["status"].pop("endpoints", None)
             message = f"Error getting APIExport {path or cluster}|{name}"
             mark_false(found, EXPORT_VALID, "APIExportNotFound", message, now)

@@ -134,7 +134,7 @@ class EndpointURLs:
         if found is None or not is_judged(found):
             return
         path, name = export_reference(found) or ("", "")
-        export = self._objects.export(key.cluster, path, name)
+        export = await self._objects.read_export(key.cluster, path, name)
         shard = my_shard(self._objects.lookup, self._shard)
         if export is None or shard is None:
             return

@@ -113,6 +113,10 @@ class ApiObjects:
         """An export as something in this cluster refers to it. Shared: copy before changing."""
         return self.lookup.find(API_EXPORTS, path or cluster, name)
 
+    def has_export(self, cluster: str, path: str, name: str) -> bool:
+        where = self.lookup.cluster_of(path or cluster)
+        return where is not None and self.lookup.has(API_EXPORTS, where, name)
+
     async def read_export(self, cluster: str, path: str, name: str) -> Object | None:
         """The same; a large one is decoded in slices."""
         where = self.lookup.cluster_of(path or cluster)
@@ -213,17 +217,12 @@ class ApiObjects:
         for export in replica.all(API_EXPORTS, cluster) if replica is not None else ():
             yield ExportName(meta.cluster(export) or cluster, meta.name(export))
 
-    def exports_with_identity(self, identity: str) -> list[Object]:
-        """All of them, in kcp's order."""
-        found = self.lookup.exports_of(identity)
-        return sorted(found, key=lambda e: f"{meta.cluster(e)}/{meta.name(e)}")
-
     def offered(self) -> OfferedSchemas:
         """For a look at many claims."""
 
         def exports_of(identity: str) -> Steps[Sequence[Object]]:
-            yield
-            return self.exports_with_identity(identity)
+            found = yield from self.lookup.exports_of(identity)
+            return sorted(found, key=lambda e: f"{meta.cluster(e)}/{meta.name(e)}")  # kcp's order
 
         return OfferedSchemas(exports_of)
 

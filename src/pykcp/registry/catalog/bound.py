@@ -157,12 +157,6 @@ class BoundResources:
         """Whether this is one of kcp's own kinds, not a kind of the same name by a tenant."""
         return is_exported(group, plural) and identity in self._root_identities
 
-    def exports_of(self, identity: str) -> list[tuple[str, str]]:
-        """Cluster and name of this shard's exports with an identity."""
-        keys = self._store.lookup(exports_with_identity(identity))
-        parts = [split_key(key) for key in keys if key.startswith(_EXPORTS)]
-        return [(each.cluster, each.name) for each in parts]
-
     def schema(self, cluster: str, name: str) -> SchemaText | None:
         """A schema of this shard."""
         key = object_key(_SCHEMAS, cluster, "", name)

@@ -87,7 +87,7 @@ class ExportViewAccess:
         identity = claims.claimed_identity(surface.asked, attributes.group, attributes.resource)
         if not identity:
             return ALLOW
-        providers = self._lookup.exports_of(identity)
+        providers = await in_slices(self._lookup.exports_of(identity))
         if not providers:
             return DENIED
         consumer = await in_slices(_as_consumer(attributes.user))

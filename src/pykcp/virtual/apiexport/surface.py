@@ -18,7 +18,7 @@ from pykcp.caching import BoundedCache
 from pykcp.machinery import meta
 from pykcp.machinery.kcp import claims
 from pykcp.machinery.kcp.hashes import EXPORT_LABEL, REFLEXIVE_CLAIM_VALUE, export_label_value
-from pykcp.machinery.resources import API_BINDINGS, API_EXPORTS, API_RESOURCE_SCHEMAS
+from pykcp.machinery.resources import API_BINDINGS, API_RESOURCE_SCHEMAS
 from pykcp.machinery.terms import Condition, label_term
 from pykcp.registry.catalog.bound import BoundResources
 from pykcp.registry.catalog.custom import ResourceVersions
@@ -228,19 +228,10 @@ class Surface:
 
     def _exports_of(self, identity: str) -> Steps[Sequence[Object]]:
         """By name and cluster, wherever they are."""
-        lookup, found = self._kinds.lookup, {}
         self.identities.add(identity)
-        for cluster, name in self._bound.exports_of(identity):
-            yield
-            export = yield from lookup.get_in_steps(API_EXPORTS, cluster, name)
-            if export is not None:
-                found[name, cluster] = export
-        replica = lookup.replica
-        for export in replica.exports_of(identity) if replica is not None else ():
-            yield
-            found.setdefault((meta.name(export), meta.cluster(export)), export)
-        self.exports |= {(cluster, name) for name, cluster in found}
-        return [found[key] for key in sorted(found)]
+        found = yield from self._kinds.lookup.exports_of(identity)
+        self.exports |= {(meta.cluster(export), meta.name(export)) for export in found}
+        return found
 
 
 def _twins(group: str, resource: str) -> tuple[GroupResource, ...]:

@@ -42,7 +42,7 @@ class APIBindingRules:
             elif (error := bad_binding_round_trip(obj)) is not None:
                 raise refusal(request, error.text())
         target = target_of(obj if obj is not None else await shown_binding(request))
-        if not target.name or target == old_target(request):
+        if not target.name or target == await old_target(request):
             return
         cluster = self._export_cluster(request, target)
         if cluster is None:

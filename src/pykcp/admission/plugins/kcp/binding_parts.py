@@ -75,7 +75,11 @@ _decode_claiming = msgspec.json.Decoder(_Claiming).decode
 
 def _with_reference(metadata: Object, value: bytes) -> Object:
     """A binding with these metadata and nothing but the reference of its text."""
-    spec = _decode_referring(value).spec
+    return _referring(metadata, _decode_referring(value))
+
+
+def _referring(metadata: Object, decoded: _Referring) -> Object:
+    spec = decoded.spec
     export = spec.reference.export if spec is not None and spec.reference is not None else None
     reference = {} if export is None else {"export": {"path": export.path, "name": export.name}}
     return {"metadata": metadata, "spec": {"reference": reference}}
@@ -84,11 +88,11 @@ def _with_reference(metadata: Object, value: bytes) -> Object:
 async def shown_binding(request: AdmissionRequest) -> Object:
     """The binding of a request: all of it, or its metadata and its reference if it is large."""
     if isinstance(request, LargeRequest):
-        try:
-            text = request.text()  # before its metadata is taken apart
-            return _with_reference(request.metadata, text)
-        except msgspec.ValidationError:  # of the wrong shape: its schema is going to say so
-            async with heavy_turn(request.context.cluster):
+        async with heavy_turn(request.context.cluster):
+            try:
+                text = request.text()  # before its metadata is taken apart
+                return _with_reference(request.metadata, text)
+            except msgspec.ValidationError:  # of the wrong shape: its schema is going to say so
                 _ = request.obj  # decoded
     assert request.obj is not None
     return request.obj
@@ -101,10 +105,8 @@ async def whole_binding(request: AdmissionRequest) -> Object | None:
     """
     if not isinstance(request, LargeRequest):
         return request.obj
-    if _is_to_be_decoded(request):
-        async with heavy_turn(request.context.cluster):
-            return request.obj
-    return None
+    async with heavy_turn(request.context.cluster):
+        return request.obj if _is_to_be_decoded(request) else None
 
 
 def _is_to_be_decoded(request: LargeRequest) -> bool:
@@ -125,18 +127,20 @@ def complete_selectors(binding: Object) -> None:
             claim["selector"] = {}
 
 
-def old_target(request: AdmissionRequest) -> ExportTarget | None:
+async def old_target(request: AdmissionRequest) -> ExportTarget | None:
     """What a binding was for before; None if it is new."""
     if request.operation == "CREATE":
         return None
     if not isinstance(request, LargeRequest):
         return target_of(request.old or {})
     # As it is stored now. If the update was not made from that, it is going to be made again.
-    entry = request.resource.entry(request.context.cluster, request.namespace, request.name)
-    if entry is None:
-        return None
-    labels = _decode_referring(entry.value).metadata.labels or {}
-    return target_of(_with_reference({"labels": labels}, entry.value))
+    cluster = request.context.cluster
+    async with heavy_turn(cluster):
+        entry = request.resource.entry(cluster, request.namespace, request.name)
+        if entry is None:
+            return None
+        stored = _decode_referring(entry.value)
+    return target_of(_referring({"labels": stored.metadata.labels or {}}, stored))
 
 
 class BindingFinding(NamedTuple):
