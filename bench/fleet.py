@@ -212,14 +212,15 @@ async def bind_across(kcp: Kcp, fleet: Fleet, count: int) -> None:
         say("binding across shards", f"{at_a_time} at a time: {milliseconds(times)}")
 
 
-async def idle(fleet: Fleet, seconds: float = 5.0) -> None:
-    await asyncio.sleep(2.0)
+async def idle(fleet: Fleet, seconds: float = 60.0) -> None:
+    await asyncio.sleep(10.0)  # what the parts before have left to do
     before = {name: processes_cpu([p.pid]) for name, p in fleet.processes.items()}
     await asyncio.sleep(seconds)
     for name, process in fleet.processes.items():
         used = processes_cpu([process.pid]) - before[name]
         memory = processes_memory([process.pid])
-        say(f"idle {name}", f"{used * 1e3:.0f} ms CPU in {seconds:.0f} s, {memory:.0f} MiB")
+        in_five = used / seconds * 5e3
+        say(f"idle {name}", f"{in_five:.1f} ms CPU in 5 s, over {seconds:.0f} s; {memory:.0f} MiB")
 
 
 # --- abuse

@@ -51,6 +51,15 @@ def processes_cpu(pids: Iterable[int]) -> float:
     return total
 
 
+def threads_cpu(pids: Iterable[int]) -> float:
+    """The same to the nanosecond, of the threads that run now.
+
+    For measurements of less than a second, which ticks of 10 ms are too coarse for.
+    """
+    files = (file for pid in pids for file in pathlib.Path(f"/proc/{pid}/task").glob("*/schedstat"))
+    return sum(int(file.read_text().split()[0]) for file in files) / 1e9
+
+
 def processes_memory(pids: Iterable[int]) -> float:
     """Resident memory in MiB."""
     total = 0

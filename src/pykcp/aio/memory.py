@@ -9,23 +9,27 @@ from __future__ import annotations
 import ctypes
 import logging
 import os
-import pathlib
 from collections.abc import Callable
 
 _log = logging.getLogger(__name__)
-_STATM = pathlib.Path("/proc/self/statm")
+_STATM = "/proc/self/statm"
 _GROWTH = 48 * 1024 * 1024
 """Octets by which a process has to grow before something is done."""
 _SECONDS = 5.0
 """Between two attempts, at first."""
+_PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 def resident() -> int:
     """Octets of this process in memory; 0 if the system does not say."""
     try:
-        return int(_STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError):
+        file = os.open(_STATM, os.O_RDONLY)
+    except OSError:
         return 0
+    try:
+        return int(os.read(file, 256).split()[1]) * _PAGE
+    finally:
+        os.close(file)
 
 
 def _find_trim() -> Callable[[int], int] | None:

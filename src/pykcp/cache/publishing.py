@@ -33,6 +33,7 @@ class CachePublisher:
     """The part in a cache of the same process."""
 
     keeps_texts = True
+    is_remote = False
 
     def __init__(self, cache: Cache, shard: str, client: Client | None = None) -> None:
         """`client`: writes the part; that of the cache itself if None."""
@@ -56,6 +57,9 @@ class CachePublisher:
         await self._client.update(join(self._shard, cluster), kind, obj)
 
     async def outline(self, kind: GroupVersionResource, cluster: str, name: str) -> Object | None:
+        return self.last_heard(kind, cluster, name)
+
+    def last_heard(self, kind: GroupVersionResource, cluster: str, name: str) -> Object | None:
         entry = self._entry(kind, cluster, name)
         return None if entry is None else codec.outline(entry.value)
 

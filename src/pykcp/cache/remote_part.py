@@ -23,6 +23,7 @@ from pykcp.types import Object
 class RemotePublisher(CachePublisher):
     keeps_texts = False
     """kcp's cache server sorts the members of objects."""
+    is_remote = True
 
     def __init__(self, mirror: CacheMirror) -> None:
         super().__init__(mirror.cache, mirror.own_shard, mirror.client)

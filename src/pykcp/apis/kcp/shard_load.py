@@ -25,7 +25,9 @@ REGISTERED = "internal.kcp.io/registered"
 """On the shard's own Shard object, once it has created the one in root: if that is gone later,
 somebody has removed the shard from the installation."""
 REPORT_SECONDS = 5.0
-"""How often a shard reports."""
+"""How often a shard reports while its number of logical clusters changes."""
+UNCHANGED_SECONDS = 7.0
+"""How often it does otherwise: twice before it would count as dead."""
 DEAD_SECONDS = 15.0
 """A shard with an older report counts as dead."""
 

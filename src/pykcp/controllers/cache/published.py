@@ -32,6 +32,8 @@ class PublishedCopies(Protocol):
 
     keeps_texts: bool
     """Whether what is read of a copy is the same text, byte for byte, as was written."""
+    is_remote: bool
+    """Whether reading a copy is a request to another server."""
 
     async def get(self, kind: GroupVersionResource, cluster: str, name: str) -> Object | None:
         """A copy, decoded."""
@@ -47,6 +49,9 @@ class PublishedCopies(Protocol):
 
     async def outline(self, kind: GroupVersionResource, cluster: str, name: str) -> Object | None:
         """A copy in outline (`codec.outline`)."""
+
+    def last_heard(self, kind: GroupVersionResource, cluster: str, name: str) -> Object | None:
+        """A copy in outline, without asking: a remote cache may have another by now, or none."""
 
     async def write(self, kind: GroupVersionResource, cluster: str, outline: Object) -> None:
         """Write a copy over the one with the resource version that it names, or a new one.

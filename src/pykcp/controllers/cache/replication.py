@@ -18,6 +18,7 @@ from pykcp.apis.kcp_catalog import kind_id
 from pykcp.clients.interface import Change, Feed, Lister
 from pykcp.controllers.cache.published import Copy, PublishedCopies, plan_copy
 from pykcp.controllers.cache.replication_plan import (
+    NOTHING,
     OF_MARKED,
     PUBLISHED,
     WHOLE,
@@ -26,6 +27,7 @@ from pykcp.controllers.cache.replication_plan import (
     ReplicationPlan,
     belongs,
     is_published_place,
+    plan,
     public_form,
 )
 from pykcp.controllers.runtime.controller import Controller, Requeue
@@ -150,10 +152,14 @@ class Replication:
         """False if the copy was written by somebody else meanwhile: the key is queued again."""
         kind, cluster, name = key
         slices = Slices(cluster)
-        copy = await self._published.outline(kind, cluster, name)
+        local = self._local(key)
         if slices.is_over():
             await slices.next()
-        local = self._local(key)
+        if self._is_published(key, local):
+            return True
+        if slices.is_over():
+            await slices.next()
+        copy = await self._published.outline(kind, cluster, name)
         if slices.is_over():
             await slices.next()
         todo = await plan_copy(self._published, cluster, local, copy, self._shard)
@@ -163,6 +169,15 @@ class Replication:
             for one in self._of_marked(cluster):
                 self.controller.add(one)
         return is_done
+
+    def _is_published(self, key: Original, local: Object | None) -> bool:
+        """Whether the copy is right by what was last heard of it, as when it was just written here.
+
+        What a comparison found is not taken from there: the cache may have lost the copy.
+        """
+        if not self._published.is_remote or key in self._unpublished:
+            return False
+        return plan(local, self._published.last_heard(*key), self._shard) is NOTHING
 
     async def _carry_out(self, key: Original, todo: ReplicationPlan) -> bool:
         kind, cluster, name = key

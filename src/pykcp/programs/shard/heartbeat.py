@@ -9,7 +9,12 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 
-from pykcp.apis.kcp.shard_load import REPORT_SECONDS, ShardLoad, annotations_of
+from pykcp.apis.kcp.shard_load import (
+    REPORT_SECONDS,
+    UNCHANGED_SECONDS,
+    ShardLoad,
+    annotations_of,
+)
 from pykcp.machinery.kcp.clusters import SYSTEM_SHARD
 from pykcp.machinery.resources import LOGICAL_CLUSTERS, SHARDS
 from pykcp.registry.keys import kind_prefix
@@ -53,4 +58,7 @@ class Heartbeat:
         """Until cancelled."""
         while True:
             await self.report()
+            reported = self._count
             await asyncio.sleep(REPORT_SECONDS)
+            if self._count == reported:
+                await asyncio.sleep(UNCHANGED_SECONDS - REPORT_SECONDS)
