@@ -165,6 +165,24 @@ async def _large_pods(a: Attacker) -> AsyncIterator[None]:
 _add("pods of 20,000 containers under three quotas", _large_pods)
 
 
+async def _many_ports(a: Attacker) -> AsyncIterator[None]:
+    await bind_kubernetes(a)
+    path = f"/api/v1/namespaces/{a.room.namespace}/services"
+    ports = [{"name": f"p{n}", "port": n + 1} for n in range(50_000)]
+    yield
+    for name, spec in (
+        ("plain", {"ports": ports[:20_000]}),
+        ("all", {"type": "NodePort", "ports": ports}),
+        ("many", {"type": "NodePort", "ports": ports[:2_600]}),
+        ("families", {"ports": ports[:1], "ipFamilies": ["IPv4"] * 300_000}),
+    ):
+        await a.send("POST", path, {"metadata": {"name": name}, "spec": spec})
+    await a.send("DELETE", f"{path}/many")
+
+
+_add("services of 50,000 ports and 300,000 families", _many_ports)
+
+
 # -- statuses --------------------------------------------------------------------------------------
 
 

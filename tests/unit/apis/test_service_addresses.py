@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Collection
 from typing import Any
 
 import pytest
@@ -22,7 +24,7 @@ class Pool:
     def pick_address(self) -> str | None:
         return "10.0.0.200"
 
-    def pick_port(self) -> int | None:
+    def pick_port(self, used: Collection[int]) -> int | None:
         return 31000
 
 
@@ -30,7 +32,7 @@ class Full(Pool):
     def pick_address(self) -> str | None:
         return None
 
-    def pick_port(self) -> int | None:
+    def pick_port(self, used: Collection[int]) -> int | None:
         return None
 
 
@@ -139,3 +141,18 @@ def test_what_a_service_holds() -> None:
 def test_wrong_ranges(addresses: str, ports: str) -> None:
     with pytest.raises(ValueError):
         read_ranges(addresses, ports)
+
+
+def test_many_ports_take_linear_time() -> None:
+    """And so do many families and addresses, which are all wrong."""
+    ports = [{"port": n, "name": f"p{n}"} for n in range(20_000)]
+    families, addresses = ["IPv4"] * 300_000, ["fd00::1"] * 300_000
+    began = time.process_time()
+    allocate(service(type="LoadBalancer", ports=ports), None, RANGES, Pool())
+    for spec in (
+        {"ipFamilies": families},
+        {"clusterIP": "fd00::1", "clusterIPs": addresses, "ipFamilyPolicy": "PreferDualStack"},
+    ):
+        with pytest.raises(StatusError):
+            allocate(service(**spec), None, RANGES, Pool())
+    assert time.process_time() - began < 2

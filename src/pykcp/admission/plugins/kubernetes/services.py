@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, TypeVar
 
@@ -114,21 +114,24 @@ class _View:
 
     def pick_address(self) -> str | None:
         network = self._ranges.addresses
-        return self._pick(network.num_addresses - 2, lambda number: str(network[number + 1]))
+        count = network.num_addresses - 2
+        return self._pick(count, lambda number: str(network[number + 1]), ())
 
-    def pick_port(self) -> int | None:
+    def pick_port(self, used: Collection[int]) -> int | None:
         first, last = self._ranges.first_port, self._ranges.last_port
-        return self._pick(last - first + 1, lambda number: first + number)
+        return self._pick(last - first + 1, lambda number: first + number, used)
 
-    def _pick(self, size: int, value_of: Callable[[int], Picked]) -> Picked | None:
+    def _pick(
+        self, size: int, value_of: Callable[[int], Picked], used: Collection[Picked]
+    ) -> Picked | None:
         for _ in range(_TRIES):
             found = value_of(random.randrange(size))  # noqa: S311
-            if self.is_free(found):
+            if found not in used and self.is_free(found):
                 return found
         start = random.randrange(size)  # noqa: S311
         for number in range(min(size, 1 << 16)):
             found = value_of((start + number) % size)
-            if self.is_free(found):
+            if found not in used and self.is_free(found):
                 return found
         return None
 

@@ -5,6 +5,7 @@ The rules are those of kube-apiserver; where addresses come from is behind `Pool
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import Any, NamedTuple, Protocol
 
@@ -30,6 +31,8 @@ _TOO_MANY_FAMILIES = (
     "must be 'RequireDualStack' or 'PreferDualStack' when multiple IP families are specified"
 )
 _NO_DUAL_STACK = "this cluster is not configured for dual-stack services"
+_MOST = 600
+"""Of families and addresses more are not looked at: two are allowed, and no answer names as many."""
 _NOT_AN_IP = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
 
 
@@ -64,7 +67,8 @@ class Pool(Protocol):
 
     def pick_address(self) -> str | None: ...
 
-    def pick_port(self) -> int | None: ...
+    def pick_port(self, used: Collection[int]) -> int | None:
+        """A free one, other than these."""
 
 
 def held_by(service: Object) -> set[str | int]:
@@ -179,7 +183,7 @@ def _set_families(service: Object, before: Object, ranges: ServiceRanges) -> Non
     policy, families = spec["ipFamilyPolicy"], list(spec.get("ipFamilies") or ())
     addresses = spec.get("clusterIPs") or ()
     errors = _single_stack_errors(policy, addresses, families)
-    for index, address in enumerate(addresses):
+    for index, address in enumerate(addresses[:_MOST]):
         if address == _NONE:
             break
         family = _FAMILIES[ip_address(address).version]
@@ -187,7 +191,7 @@ def _set_families(service: Object, before: Object, ranges: ServiceRanges) -> Non
             families.append(family)
             if family != ranges.family:
                 why = f"{family} is not configured on this cluster"
-                errors.append(invalid(f"spec.clusterIPs[{index}]", list(addresses), why))
+                errors.append(invalid(f"spec.clusterIPs[{index}]", addresses, why))
     _reject(service, errors)
     if is_open:
         families = families or [ranges.family]
@@ -228,15 +232,17 @@ def _field_errors(spec: Object) -> list[FieldError]:
     elif addresses and not address:
         why = "must be empty when `clusterIP` is not specified"
         errors.append(invalid("spec.clusterIPs", addresses, why))
-    for index, family in enumerate(spec.get("ipFamilies") or ()):
+    seen: set[str] = set()
+    for index, family in enumerate((spec.get("ipFamilies") or ())[:_MOST]):
         at = f"spec.ipFamilies[{index}]"
         if family not in _FAMILIES.values():
             errors.append(not_supported(at, family, tuple(_FAMILIES.values())))
-        if family in spec["ipFamilies"][:index]:
+        if family in seen:
             errors.append(duplicate(at, family))
+        seen.add(family)
     if spec["ipFamilyPolicy"] not in _POLICIES:
         errors.append(not_supported("spec.ipFamilyPolicy", spec["ipFamilyPolicy"], _POLICIES))
-    for index, one in enumerate(addresses):
+    for index, one in enumerate(addresses[:_MOST]):
         if not (index == 0 and one == _NONE) and not _is_address(one):
             errors.append(invalid(f"spec.clusterIPs[{index}]", one, _NOT_AN_IP))
     if len(addresses) > 1 and addresses[0] == _NONE:
@@ -286,6 +292,11 @@ def _set_ports(service: Object, before: Object, ranges: ServiceRanges, pool: Poo
     picks = _needs_ports(spec)
     taken: dict[int, int] = {}
     """By port of the service: TCP and UDP of the same port share a node port."""
+    asked: dict[int, int] = {}
+    """The first node port that one of the same port asks for."""
+    for port in _ports(spec):
+        if port.get("nodePort"):
+            asked.setdefault(port.get("port", 0), port["nodePort"])
     used: set[int] = set()
     for index, port in enumerate(_ports(spec)):
         number, wanted = port.get("port", 0), port.get("nodePort") or 0
@@ -293,8 +304,7 @@ def _set_ports(service: Object, before: Object, ranges: ServiceRanges, pool: Poo
             continue
         shared = taken.get(number)
         if not wanted and shared is None:
-            later = (p.get("nodePort") for p in _ports(spec) if p.get("port") == number)
-            wanted = next((found for found in later if found), 0)
+            wanted = asked.get(number, 0)
         if not wanted:
             wanted = shared or _picked(pool, used)
         elif wanted not in had and wanted != shared:
@@ -307,11 +317,10 @@ def _set_ports(service: Object, before: Object, ranges: ServiceRanges, pool: Poo
 
 
 def _picked(pool: Pool, used: set[int]) -> int:
-    for _ in range(len(used) + 1):
-        found = pool.pick_port()
-        if found is not None and found not in used:
-            return found
-    raise InternalError("failed to allocate a nodePort: range is full")
+    found = pool.pick_port(used)
+    if found is None:
+        raise InternalError("failed to allocate a nodePort: range is full")
+    return found
 
 
 def _port_refusal(number: int, ranges: ServiceRanges, pool: Pool, used: set[int]) -> str:
