@@ -306,9 +306,14 @@ def test_a_changed_binding_is_looked_at_again(cluster: TestClient, size: int) ->
     elsewhere = {"spec": {"reference": {"export": {"path": "root:nowhere"}}}}
     reply = cluster.patch(f"{BINDINGS}/b", elsewhere)
     assert reply.status in (403, 422)
-    label = {"metadata": {"labels": {"internal.apis.kcp.io/export": None}}}
-    after = cluster.patch(f"{BINDINGS}/b", label).json["metadata"]["labels"]
-    assert after == made.json["metadata"]["labels"]
+    label = {"metadata": {"labels": {"internal.apis.kcp.io/export": None, "a": "b"}}}
+    for path in (BINDINGS, OLD_BINDINGS):
+        after = cluster.patch(f"{path}/b", label).json["metadata"]["labels"]
+        assert after == {**made.json["metadata"]["labels"], "a": "b"}
+    kept = {"metadata": {"annotations": {f"{KEPT}acceptable-permission-claims": "{"}}}
+    reply = cluster.patch(f"{OLD_BINDINGS}/b", kept)
+    assert reply.status == 403
+    assert reply.json["message"].endswith("failed to decode overhanging permission claims")
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -143,6 +143,7 @@ class ClaimLabels:
         if (claim.group, claim.resource) in NOT_PERSISTED:
             return []
         self._latecomers.expect(cluster)
+        await in_slices(self._bound.in_steps(cluster), cluster)
         kind = self._kind(cluster, claim)
         if kind is None:
             return await self._unknown(cluster, claim, offered)
