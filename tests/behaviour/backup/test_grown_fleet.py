@@ -47,31 +47,57 @@ def make_map_on(growing: Fleet, shard: str) -> TestClient:
     return client
 
 
+def move_all_to_the_last(growing: Fleet, backup: pathlib.Path) -> dict[str, TestClient]:
+    """A backup of two shards, then a logical cluster of each moves to the third, which is new."""
+    moving = {shard: make_map_on(growing, shard) for shard in ("root", "shard-1")}
+    root = growing.files.directory
+    assert kcp("backup", f"--root-directory={root}", f"--to={backup}")[0] == 0
+    growing[LAST].start()
+    eventually(lambda: LAST in shards_of(growing))
+    for shard, client in moving.items():
+        migrate(growing, f"from-{shard}", cluster_of(client), LAST)
+        wait_for_phase(growing, f"from-{shard}", "Completed")
+        assert client.post(CONFIG_MAPS, {"metadata": {"name": "after"}}).status == 201
+    return moving
+
+
+def assert_given_up(growing: Fleet, shard: str, cluster: str) -> None:
+    """Neither the backup nor the root shard that comes from it knows the new shard."""
+    assert f"logical cluster {cluster} is on shard {LAST} now" in growing[shard].log()
+    assert growing.client(shard, cluster).get(LOGICAL_CLUSTER).status != 200
+    found = growing.client(LAST, cluster).get(CONFIG_MAPS).json["items"]
+    assert {"before", "after"} <= {one["metadata"]["name"] for one in found}
+
+
 def test_what_has_moved_to_a_shard_that_joined_later(
     growing: Fleet, tmp_path: pathlib.Path
 ) -> None:
     root, backup = growing.files.directory, tmp_path / "backup"
-    moving = {shard: make_map_on(growing, shard) for shard in ("root", "shard-1")}
-    assert kcp("backup", f"--root-directory={root}", f"--to={backup}")[0] == 0
-    growing[LAST].start()
-    for shard, client in moving.items():
-        eventually(lambda: LAST in shards_of(growing))
-        migrate(growing, f"from-{shard}", cluster_of(client), LAST)
-        wait_for_phase(growing, f"from-{shard}", "Completed")
-        assert client.post(CONFIG_MAPS, {"metadata": {"name": "after"}}).status == 201
-
+    moving = move_all_to_the_last(growing, backup)
     for shard, client in moving.items():  # two at once would wait for each other
         growing[shard].stop()
         flags = (f"--from={backup}", f"--root-directory={root}", f"--member={shard}", "--replace")
         code, text = kcp("restore", *flags)
         assert code == 0, text
         growing[shard].start()
-        # Neither the backup nor the root shard that comes from it knows the new shard.
-        cluster = cluster_of(client)
-        assert f"logical cluster {cluster} is on shard {LAST} now" in growing[shard].log()
-        assert growing.client(shard, cluster).get(LOGICAL_CLUSTER).status != 200
-        found = growing.client(LAST, cluster).get(CONFIG_MAPS).json["items"]
-        assert {"before", "after"} <= {one["metadata"]["name"] for one in found}
+        assert_given_up(growing, shard, cluster_of(client))
+
+
+def test_shards_that_are_restored_together(growing: Fleet, tmp_path: pathlib.Path) -> None:
+    """As those of one host: they ask the shards of other hosts, and not each other."""
+    backup, restored = tmp_path / "backup", tmp_path / "restored"
+    moving = move_all_to_the_last(growing, backup)
+    code, text = kcp("restore", f"--from={backup}", f"--root-directory={restored}")
+    assert code == 0, text
+    for shard in moving:
+        growing[shard].stop()
+        shutil.rmtree(growing[shard].root)
+        (restored / shard).rename(growing[shard].root)
+    for shard in moving:
+        growing[shard].launch()
+    for shard, client in moving.items():
+        growing[shard].wait_until_ready()
+        assert_given_up(growing, shard, cluster_of(client))
 
 
 def shards_of(growing: Fleet) -> set[str]:

@@ -13,6 +13,7 @@ import pathlib
 import shutil
 import time
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -21,8 +22,8 @@ from pykcp.programs.backup.installation import MIRROR_FILE, is_served
 from pykcp.programs.backup.reindexing import reindexing
 from pykcp.programs.backup.settings import RestoreSettings
 from pykcp.programs.kit.groups.store import FILE as STORE_FILE
-from pykcp.programs.shard.consistency import Report, check
-from pykcp.programs.shard.ownership import mark_restored
+from pykcp.programs.shard.consistency import Problem, Report, check
+from pykcp.programs.shard.ownership import mark_restored, own_shards
 from pykcp.programs.shard.stages.stores import start_store
 from pykcp.storage.backup.archive import BLOBS, Archive, existing, opened_archive
 from pykcp.storage.backup.manifest import BackupError, Manifest, Member, Point, SavedFile, point_of
@@ -52,12 +53,14 @@ def run(settings: RestoreSettings, say: Say) -> int:
         _restore_files(archive, files, beside, say)
         for directory, point in points.items():
             say(_restore_store(settings, archive, beside, directory, point))
-        if options.member or len(manifest.members) == 1:
-            mark_restored(beside)
-            say("if it is one of several shards, it asks the other shards which logical clusters")
-            say("they have before it serves")
-    is_well = all(_is_consistent(settings, beside / name, say) for name in points)
-    if not is_well and not options.accept_problems:
+    checked = [asyncio.run(_checked(settings.store.make(beside / name))) for name in points]
+    problems = [_serious_problems(one.report, say) for one in checked]
+    for name in points:
+        mark_restored(beside / name, together=[shard for one in checked for shard in one.shards])
+    say(
+        "a shard of several asks the other shards which logical clusters they have before it serves"
+    )
+    if any(problems) and not options.accept_problems:
         say(f"not put in place: see {beside}, or repeat with --accept-problems")
         return 1
     _put_in_place(beside, root, say)
@@ -173,20 +176,25 @@ def _told(directory: str, point: Point, made: Rebuilt) -> str:
     )
 
 
-def _is_consistent(settings: RestoreSettings, directory: pathlib.Path, say: Say) -> bool:
-    report = asyncio.run(_checked(settings.store.make(directory)))
+def _serious_problems(report: Report, say: Say) -> list[Problem]:
     for line in str(report).splitlines():
         say(f"fsck: {line}")
     serious = [problem for problem in report.problems if problem.kind not in _IN_PROGRESS]
     if report.problems and not serious:
         say("controllers were at work on this when it was saved, and go on when the server starts")
-    return not serious
+    return serious
 
 
-async def _checked(store: Store) -> Report:
+class _Checked(NamedTuple):
+    report: Report
+    shards: list[str]
+    """The shard whose store it is, if it is one of several."""
+
+
+async def _checked(store: Store) -> _Checked:
     started = await start_store(store)
     try:
-        return await check(started)
+        return _Checked(await check(started), own_shards(started))
     finally:
         await started.stop()
 

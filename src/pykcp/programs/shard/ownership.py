@@ -17,7 +17,7 @@ import json
 import logging
 import pathlib
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from pykcp.apis.kcp.shard_load import load_of
 from pykcp.cache.remote import EVERYTHING, CacheServerClient
@@ -34,7 +34,7 @@ from pykcp.registry.codec import decode
 from pykcp.registry.keys import kind_prefix, object_key, split_key
 from pykcp.registry.moving.outgoing import OutgoingMoves
 from pykcp.storage.errors import StoreError
-from pykcp.storage.interface import Store
+from pykcp.storage.interface import Store, StoreReader
 from pykcp.types import Object
 
 _log = logging.getLogger(__name__)
@@ -52,10 +52,23 @@ _SKEW_SECONDS = 60.0
 _FAILURES = (StatusError, SendFailed, OSError, TimeoutError)
 
 
-def mark_restored(root: pathlib.Path) -> None:
+def mark_restored(root: pathlib.Path, together: Sequence[str] = ()) -> None:
+    """`together`: shards whose stores went back to the same moment; they need not ask each other."""
     path = root / FILE
     path.touch(mode=0o600)
-    path.write_text(json.dumps({"restoredAt": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}))
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    path.write_text(json.dumps({"restoredAt": now, "together": sorted(together)}))
+
+
+def _together(file: pathlib.Path) -> frozenset[str]:
+    text = file.read_text()  # empty if an administrator has made it
+    return frozenset(json.loads(text).get("together", ()) if text else ())
+
+
+def own_shards(store: StoreReader) -> list[str]:
+    """The shard whose store it is, if it is one of several."""
+    prefix = f"{kind_prefix(SHARDS)}{clusters.SYSTEM_SHARD}//"
+    return [key.removeprefix(prefix) for key in store.keys(prefix)]
 
 
 async def lost_revision(stores: StoresStage, shard: str) -> int:
@@ -139,7 +152,7 @@ class RestoredShard:
         """`cache`: a remote cache server; `since`: of when the store is. Shards that only the cache
         server knows and that have not been seen since then were removed before.
         """
-        self._file = file
+        self._file, self._together = file, _together(file)
         self._peers, self._moves, self._cache, self._since = peers, moves, cache, since
         self._known: dict[str, Object] | None = None
         """The other shards, as the root shard knows them; None: it has not answered."""
@@ -181,7 +194,8 @@ class RestoredShard:
     async def _find_others(self) -> None:
         if self._known is None:
             try:
-                self._known = {meta.name(shard): shard for shard in await self._peers.listed()}
+                found = await self._peers.listed()
+                self._known = {meta.name(one): one for one in found if self._is_asked(one)}
             except _FAILURES as error:
                 _log.info("the root shard does not answer: %s", error)
         if self._published is None and self._cache is not None:
@@ -195,7 +209,10 @@ class RestoredShard:
     def _may_run(self, shard: Object) -> bool:
         load = load_of(shard)
         is_recent = load is None or load.reported > self._since - _SKEW_SECONDS
-        return is_recent and meta.name(shard) != self._peers.own
+        return is_recent and self._is_asked(shard)
+
+    def _is_asked(self, shard: Object) -> bool:
+        return meta.name(shard) not in self._together and meta.name(shard) != self._peers.own
 
     def _complain(self, names: list[str], said: float) -> float:
         now = time.monotonic()
