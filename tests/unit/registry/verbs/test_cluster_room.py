@@ -13,6 +13,7 @@ from pykcp.registry.moving.moves import ClusterMoves
 from pykcp.registry.moving.records import Arrival
 from pykcp.registry.verbs.cluster_room import ClusterRoom
 from pykcp.registry.watch.hub import WatchHub
+from pykcp.storage.errors import RevisionMismatch
 from pykcp.storage.moving import IncomingRow
 from pykcp.storage.operations import DeleteKey, PutKey
 from pykcp.storage.sqlite import SQLiteStore
@@ -68,10 +69,12 @@ async def test_system_clusters_take_none(shard: Shard) -> None:
 
 
 async def test_what_fails_gives_its_room_back(shard: Shard) -> None:
-    with pytest.raises(RuntimeError):
-        async with shard.room.taken(["a", "b"]):
-            assert await shard.left() == 1
-            raise RuntimeError
+    exists = cluster("a")._replace(expect=5)
+    with pytest.raises(RevisionMismatch):
+        await shard.room.write(shard.store, ["a", "b"], [exists, cluster("b")])
+    assert await shard.left() == 3
+    async with shard.room.taken(["a", "b"]):
+        assert await shard.left() == 1
     assert await shard.left() == 3
 
 
