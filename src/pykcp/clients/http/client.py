@@ -26,6 +26,9 @@ from pykcp.wire.settings import ClientSettings
 
 _TRIES = 3
 _CHECK_SECONDS = 5.0
+"""Between two looks at the time limits of connections, at most."""
+_TICK = 0.005
+"""Seconds by which a timer may be early: it is set that much later."""
 _REPEATABLE = frozenset(("GET", "HEAD", "OPTIONS"))
 
 
@@ -46,7 +49,7 @@ class HttpClient:
         """`tenant`: who chose the server, for one that may send without end."""
         self.server, self._tenant = server, tenant
         self._settings = settings or ClientSettings()
-        self._check_seconds = min(_CHECK_SECONDS, self._settings.ping_after / 2)
+        self._check_seconds = min(_CHECK_SECONDS, self._settings.ping_after)
         self._connections: dict[ClientConnection, None] = {}
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._dialling = 0
@@ -205,14 +208,15 @@ class HttpClient:
         loop = asyncio.get_running_loop()
         trust = self.server.trust
         generation = 0 if trust is None else trust.generation
+        pause = self._check_seconds
         for connection in [*self._connections]:
             if connection.session is not None:
-                connection.session.check(loop.time())
+                pause = min(pause, connection.session.check(loop.time()))
                 if connection.generation != generation:
                     # It showed a certificate that has been replaced since, which will expire.
                     connection.session.wind_down()
         if self._connections:
-            self._timer = call_later(self._check_seconds, self._check)
+            self._timer = call_later(max(0.0, pause) + _TICK, self._check)
 
     @property
     def is_idle(self) -> bool:

@@ -56,8 +56,8 @@ class ProtocolSession(ClientSession, Protocol):
     def lost(self, error: SendFailed, is_clean: bool) -> None:
         """The connection is gone. `is_clean`: the server said that it was done sending."""
 
-    def check(self, now: float) -> None:
-        """Enforce time limits."""
+    def check(self, now: float) -> float:
+        """Enforce time limits; seconds after which there may be something to do again."""
 
 
 MakeSession = Callable[["ClientConnection", str], ProtocolSession]

@@ -236,9 +236,11 @@ class Http1Session:
         else:
             handler.failed(SendFailed("unexpected EOF") if self._has_head else error)
 
-    def check(self, now: float) -> None:
-        if self.call is None and now - self._since > self.connection.settings.idle_timeout:
+    def check(self, now: float) -> float:
+        idle_timeout = self.connection.settings.idle_timeout
+        if self.call is None and now - self._since > idle_timeout:
             self.wind_down()
+        return idle_timeout
 
     # -- parsing -------------------------------------------------------------------------------
 

@@ -203,18 +203,25 @@ class Http2Session:
             self.machine.forget(state)
             self._fail(state, error)
 
-    def check(self, now: float) -> None:
+    def check(self, now: float) -> float:
         settings, connection = self.connection.settings, self.connection
-        if self.machine.streams:
-            self._idle_since = now
-            if self._pinged_at and now - self._pinged_at > settings.ping_timeout:
+        if not self.machine.streams:
+            if now - self._idle_since > settings.idle_timeout:
+                self.wind_down()
+            return settings.ping_after  # a request may be sent at any time
+        self._idle_since = now
+        if self._pinged_at:
+            left = self._pinged_at + settings.ping_timeout - now
+            if left < 0:
                 connection.abort()
-            elif not self._pinged_at and now - connection.last_heard > settings.ping_after:
-                self._pinged_at = now
-                self.machine.ping()
-                connection.flush_soon()
-        elif now - self._idle_since > settings.idle_timeout:
-            self.wind_down()
+            return left
+        left = connection.last_heard + settings.ping_after - now
+        if left >= 0:
+            return left
+        self._pinged_at = now
+        self.machine.ping()
+        connection.flush_soon()
+        return settings.ping_timeout
 
     # -- events --------------------------------------------------------------------------------
 
