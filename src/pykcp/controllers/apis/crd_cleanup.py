@@ -22,6 +22,7 @@ from pykcp.machinery.kcp.claims import key_of
 from pykcp.machinery.resources import API_BINDINGS, API_EXPORTS, CUSTOM_RESOURCE_DEFINITIONS
 from pykcp.registry.codec import decode_in_steps
 from pykcp.registry.indexes.apis import bindings_claiming, bindings_to_schema
+from pykcp.steps import Steps
 from pykcp.types import Object
 
 NAME = "kcp-crdcleanup"
@@ -93,7 +94,7 @@ class CRDCleanup:
             await self._consider_all(uid)
             return None
         crd = await self._client.get(CLUSTER, CUSTOM_RESOURCE_DEFINITIONS, uid)
-        if crd is None or meta.is_deleting(crd) or self._is_used(uid, crd):
+        if crd is None or meta.is_deleting(crd) or await self._is_used(uid, crd):
             return None
         age = self._clock() - meta.parse_rfc3339(meta.creation_timestamp(crd))
         if age < self._keep_for:
@@ -101,7 +102,7 @@ class CRDCleanup:
         await self._client.delete(CLUSTER, CUSTOM_RESOURCE_DEFINITIONS, uid)
         return None
 
-    def _is_used(self, uid: str, crd: Object) -> bool:
+    async def _is_used(self, uid: str, crd: Object) -> bool:
         spec = crd["spec"]
         if is_exported(spec["group"], spec["names"]["plural"]):
             return True  # bindings to kcp's own kinds are too many to be indexed
@@ -111,14 +112,14 @@ class CRDCleanup:
             self._objects.lister.find(
                 bindings_claiming(identity, spec["group"], spec["names"]["plural"]), limit=1
             )
-            for identity in self._identities(crd)
+            for identity in await in_slices(self._identities(crd))
         )
 
-    def _identities(self, crd: Object) -> set[str]:
+    def _identities(self, crd: Object) -> Steps[set[str]]:
         """The identities of the exports that offer the definition's schema."""
         cluster, name = meta.annotation(crd, SCHEMA_CLUSTER), meta.annotation(crd, SCHEMA_NAME)
         found = set()
         for export in self._objects.exports_with_schema(cluster, name):
-            live = self._objects.lookup.get(API_EXPORTS, *export)
+            live = yield from self._objects.lookup.get_in_steps(API_EXPORTS, *export)
             found.add(((live or {}).get("status") or {}).get("identityHash") or "")
         return found - {""}

@@ -140,9 +140,6 @@ class ApiObjects:
     def schema(self, cluster: str, name: str) -> Object | None:
         return self.lookup.get(API_RESOURCE_SCHEMAS, cluster, name)
 
-    def bindings(self, cluster: str) -> list[Object]:
-        return self.lookup.all(API_BINDINGS, cluster)
-
     def bindings_named(self, cluster: str, names: Iterable[str]) -> Iterator[Object]:
         """Those of them that there are."""
         for name in names:
