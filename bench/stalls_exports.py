@@ -7,7 +7,7 @@ import json
 from collections.abc import AsyncIterator
 from typing import Any
 
-from stalls_attacker import YAML, Attack, Attacker, Script, meta
+from stalls_attacker import MERGE, YAML, Attack, Attacker, Script, meta
 from stalls_places import Room
 from stalls_services import make_child
 
@@ -233,6 +233,39 @@ def _bound_claims(count: int, bindings: int) -> Script:
 
 
 _add("export of 11,000 claims, bound and changed", _bound_claims(11_000, 3))
+
+
+def _default_claims(count: int, workspaces: int) -> Script:
+    """Workspaces of a type that binds an export with many claims."""
+
+    async def script(a: Attacker) -> AsyncIterator[None]:
+        export = await _made_export(a, "wide")
+        path = a.room.prefix.removeprefix("/clusters/")
+        claims = _claims(count, export["status"]["identityHash"])
+        patch = {"spec": {"permissionClaims": claims}}
+        await a.setup("PATCH", f"{_V2}/apiexports/wide", patch, MERGE)
+        kind = {
+            "apiVersion": "tenancy.kcp.io/v1alpha1",
+            "kind": "WorkspaceType",
+            "metadata": {"name": "claiming"},
+            "spec": {
+                "extend": {"with": [{"name": "universal", "path": "root"}]},
+                "defaultAPIBindings": [{"path": path, "export": "wide"}],
+            },
+        }
+        await a.setup("POST", f"{_TENANCY}/workspacetypes", kind)
+        yield
+        for n in range(workspaces):
+            spec = {"type": {"name": "claiming", "path": path}}
+            workspace: Any = {"apiVersion": "tenancy.kcp.io/v1alpha1", "kind": "Workspace"}
+            workspace |= {"metadata": {"name": f"w{n}"}, "spec": spec}
+            await a.send("POST", f"{_TENANCY}/workspaces", workspace)
+        await asyncio.sleep(3)  # their bindings are made after the answer
+
+    return script
+
+
+_add("workspaces that bind an export of 11,000 claims", _default_claims(11_000, 3))
 
 
 def _large_bindings(count: int, size: int) -> Script:

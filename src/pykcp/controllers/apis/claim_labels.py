@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from pykcp.aio.slices import in_slices
+from pykcp.aio.slices import Slices, in_slices
 from pykcp.apis.kcp_catalog import kind_id
 from pykcp.clients.interface import Change, Client, Lister, ShardFeed
 from pykcp.controllers.apis import binding as steps
@@ -82,8 +82,11 @@ class ClaimLabels:
         if isinstance(key, GoneBinding):
             errors, offered = [], self._objects.offered()
             gone = await in_slices(decode_in_steps(key.value), key.cluster)
+            slices = await self._begin(key.cluster)
             for claim in await in_slices(claims.applied(gone), key.cluster):
                 errors += await self._relabel(key.cluster, claim, offered)
+                if slices.is_over():
+                    await slices.next()
             if errors:
                 raise Requeue("; ".join(errors[:10]))
             return
@@ -99,12 +102,14 @@ class ClaimLabels:
         state = await in_slices(claims.compare(export, binding), key.cluster)
         errors: list[str] = []
         failed: set[ClaimKey] = set()
-        offered = self._objects.offered()
+        offered, slices = self._objects.offered(), await self._begin(key.cluster)
         for claim in state.changes:
             wrong = await self._relabel(key.cluster, claim, offered, without=key.name)
             if wrong:
                 errors += wrong
                 failed.add(claim)
+            if slices.is_over():
+                await slices.next()
         binding = await self._without_changed(key, binding)
         after, now = {**binding}, self._now()
         steps.judge_claims(after, state, now)
@@ -119,6 +124,11 @@ class ClaimLabels:
                 self._api_metrics.bindings.changed(binding, after)
         if errors:
             raise Requeue("; ".join(errors[:10]))
+
+    async def _begin(self, cluster: str) -> Slices:
+        """For a look at many claims: what the cluster has bound is read first."""
+        await in_slices(self._bound.in_steps(cluster), cluster)
+        return Slices(cluster)
 
     async def _without_changed(self, key: ObjectKey, binding: Object) -> Object:
         """A claim that came back with another selector goes before it comes: the schema of a
@@ -143,7 +153,6 @@ class ClaimLabels:
         if (claim.group, claim.resource) in NOT_PERSISTED:
             return []
         self._latecomers.expect(cluster)
-        await in_slices(self._bound.in_steps(cluster), cluster)
         kind = self._kind(cluster, claim)
         if kind is None:
             return await self._unknown(cluster, claim, offered)
