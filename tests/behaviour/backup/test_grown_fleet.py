@@ -81,6 +81,13 @@ def test_what_has_moved_to_a_shard_that_joined_later(
         assert code == 0, text
         growing[shard].start()
         assert_given_up(growing, shard, cluster_of(client))
+    # The root shard does not know it until it registers again.
+    assert f"shards {LAST} joined after this state of root: restart them" in growing["root"].log()
+    assert LAST not in shards_of(growing)
+    assert growing[LAST].stop() == 0
+    growing[LAST].start()
+    eventually(lambda: LAST in shards_of(growing))
+    assert moving["root"].get(LOGICAL_CLUSTER).status == 200
 
 
 def test_shards_that_are_restored_together(growing: Fleet, tmp_path: pathlib.Path) -> None:

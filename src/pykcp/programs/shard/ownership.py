@@ -178,6 +178,12 @@ class RestoredShard:
             said = self._complain([*missing, *unsure], said)
             await asyncio.sleep(_ASK_AGAIN)
         self._file.unlink()
+        joined_later = self._answered.difference(self._known or ())
+        if joined_later and self._peers.is_root:
+            _log.warning(
+                "shards %s joined after this state of root: restart them, and they register again",
+                ", ".join(sorted(joined_later)),
+            )
 
     def _missing(self) -> Iterator[str]:
         if self._known is None:
