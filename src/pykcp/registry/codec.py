@@ -96,7 +96,7 @@ def decode_in_steps(value: bytes) -> Steps[Object]:
 
 def _part_in_steps(part: bytes | msgspec.Raw, depth: int) -> Steps[Any]:
     text = memoryview(part)
-    if len(text) <= _AT_ONCE or not depth or text[0] not in _CONTAINERS:
+    if len(text) <= _AT_ONCE or not depth or text[0] not in _CONTAINERS or _is_fine(text):
         return orjson.loads(text)
     yield
     if text[0] == _LIST:
@@ -139,6 +139,13 @@ def items_in_steps(items: Iterable[msgspec.Raw], depth: int = 0) -> Steps[list[A
     return found
 
 
+def _is_fine(text: memoryview) -> bool:
+    """Whether it consists of parts so small that to find them takes longer than to decode them all."""
+    return text.nbytes < _FINE * bytes(text).count(b",")
+
+
+_FINE = 12
+"""Octets from one comma to the next."""
 _LIST = ord("[")
 _CONTAINERS = b"[{"
 _DEEPEST = 8

@@ -11,8 +11,7 @@ from typing import Any
 
 import orjson
 
-from pykcp.aio.slices import Slices
-from pykcp.aio.turns import heavy_turn
+from pykcp.aio.slices import Slices, in_slices
 from pykcp.auth.user import MASTERS, User
 from pykcp.clients.interface import JSON_PATCH, MERGE_PATCH, PAGE, MetadataPage, ObjectPage
 from pykcp.machinery.patch import jsonpatch, mergepatch
@@ -45,6 +44,8 @@ from pykcp.storage.errors import StoreError
 from pykcp.storage.interface import Query, Store
 from pykcp.types import Object
 
+_LONG = 64
+"""Items of a list in the spec of an object that may be large."""
 _LARGE_READ = 256 * 1024
 """Octets of an object that takes some milliseconds to decode."""
 
@@ -111,8 +112,7 @@ class LocalClient:
         value = await resource.own_form(entry.value)
         if len(value) < _LARGE_READ:
             return resource.object_of(value)
-        async with heavy_turn(cluster):
-            return resource.object_of(value)
+        return await in_slices(resource.object_in_steps(value), cluster)
 
     async def list(
         self,
@@ -162,9 +162,8 @@ class LocalClient:
     async def create(self, cluster: str, kind: GroupVersionResource, obj: Object) -> Object:
         resource = self.resource(cluster, kind)
         namespace = (obj.get("metadata") or {}).get("namespace", "")
-        if (
-            resource.large_above < LARGE and not self._writes_own
-        ):  # only such objects of controllers can be large
+        may_be_large = resource.large_above < LARGE or _has_long_list(obj)
+        if may_be_large and not self._writes_own:
             text = orjson.dumps(obj)
             if resource.is_large(len(text), text):
                 made = Edited(text)
@@ -179,8 +178,7 @@ class LocalClient:
         """A written object; a large one is decoded when it is its turn."""
         if not resource.is_large(len(value), value):
             return resource.object_of(value)
-        async with heavy_turn():
-            return resource.object_of(value)
+        return await in_slices(resource.object_in_steps(value))
 
     async def update(
         self, cluster: str, kind: GroupVersionResource, obj: Object, subresource: str = ""
@@ -310,6 +308,14 @@ class LocalClient:
         selected = ListOptions(resource.select(labels, fields))
         options = DeleteOptions(propagation=propagation)
         await delete_collection(resource, self._context(cluster), namespace, options, selected)
+
+
+def _has_long_list(obj: Object) -> bool:
+    """Whether what a controller creates may be large: a binding, with the claims of its export."""
+    spec = obj.get("spec")
+    return isinstance(spec, dict) and any(
+        isinstance(part, list) and len(part) > _LONG for part in spec.values()
+    )
 
 
 async def _objects(resource: Resource, values: Sequence[bytes], cluster: str) -> list[Object]:

@@ -130,6 +130,16 @@ def test_every_prefix_that_is_watched_encloses_the_key(key: str) -> None:
     )
 
 
+def test_very_small_parts_are_not_searched_for() -> None:
+    """Finding a million of them takes ten times as long as decoding them."""
+    value = codec.fill(codec.encode({"metadata": {}, "spec": {"a": [1] * 100_000}}, "root"), 7)
+    steps = codec.decode_in_steps(value)
+    with pytest.raises(StopIteration) as end:
+        next(steps)
+    is_same = end.value.value == codec.decode(value)
+    assert is_same
+
+
 @pytest.mark.parametrize("count", [1, 3_000])
 def test_steps_and_one_go_agree(count: int) -> None:
     rule = {"apiGroups": ["ä", ""], "resources": ["r" * 20], "verbs": ["*"], "n": [1, 1.5, None]}

@@ -14,6 +14,7 @@ from typing import ClassVar
 
 import orjson
 
+from pykcp.aio.slices import in_slices
 from pykcp.aio.turns import heavy_turn
 from pykcp.machinery.status import AlreadyExists
 from pykcp.registry import codec
@@ -26,7 +27,6 @@ from pykcp.registry.verbs.changes import (
     Recipe,
     SubresourceView,
     WriteTarget,
-    live_object,
 )
 from pykcp.registry.verbs.create import (
     GENERATE_TRIES,
@@ -246,8 +246,9 @@ async def _edited(
     resource: Resource, ctx: RequestContext, change: ObjectChange, value: bytes
 ) -> Edited:
     assert change.edit is not None
+    obj = await in_slices(resource.object_in_steps(value), ctx.cluster)
+    codec.strip_cluster(obj)
     async with heavy_turn(ctx.cluster):
-        obj = live_object(resource, value)
         made = change.edit(obj)
         return Edited(orjson.dumps(obj if made is None else made))
 
