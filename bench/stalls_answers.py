@@ -53,6 +53,7 @@ _ANSWERS: dict[str, tuple[str, ...]] = {
     "webhook patch nested 5,000 deep": ("500",),
     "webhook patch of 60,000 operations": ("500",),
     "GET flood for what is missing": ("404",),
+    "pods of 20,000 containers, judged by limits and levels": ("201", "422"),
     "services of 50,000 ports and 300,000 families": ("200", "201", "422", "500"),
     "5,000 creates under a quota": ("201", "403"),
     "creates under a quota of 10,000 names": ("201", "422"),

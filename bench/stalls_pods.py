@@ -165,6 +165,32 @@ async def _large_pods(a: Attacker) -> AsyncIterator[None]:
 _add("pods of 20,000 containers under three quotas", _large_pods)
 
 
+async def _judged_pods(a: Attacker) -> AsyncIterator[None]:
+    """LimitRanges and Pod Security look at each container."""
+    await bind_kubernetes(a)
+    namespace = f"/api/v1/namespaces/{a.room.namespace}"
+    labels = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("audit", "warn")}
+    await a.setup("PATCH", namespace, {"metadata": {"labels": labels}}, MERGE)
+    limits = [
+        {"type": "Container", "max": {f"example.com/r{n}": "9" for n in range(2_000)}},
+        {"type": "Pod", "max": {"cpu": "100k"}},
+    ]
+    body = {"metadata": {"name": "l"}, "spec": {"limits": limits}}
+    await a.setup("POST", f"{namespace}/limitranges", body)
+    plain = [{"name": f"c{n}", "image": "i"} for n in range(20_000)]
+    yield
+    for name, count in (("large", 20_000), ("small", 500)):
+        pod = {**_pod(""), "metadata": {"name": name}, "spec": {"containers": plain[:count]}}
+        await a.send("POST", _pods(a), pod)
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": plain}}
+    spec = {"selector": {"matchLabels": {"a": "b"}}, "template": template}
+    path = f"/apis/apps/v1/namespaces/{a.room.namespace}/deployments"
+    await a.send("POST", path, {"metadata": {"name": "d"}, "spec": spec})
+
+
+_add("pods of 20,000 containers, judged by limits and levels", _judged_pods)
+
+
 async def _many_ports(a: Attacker) -> AsyncIterator[None]:
     await bind_kubernetes(a)
     path = f"/api/v1/namespaces/{a.room.namespace}/services"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from pykcp.testing.client import TestClient
 from pykcp.types import Object
 
@@ -135,3 +137,57 @@ def test_workspaces_without_pods_have_no_pod_security(
 ) -> None:
     """As in kcp: labels of namespaces are not checked there."""
     make_namespace(exporting.client(cluster="root"), "free", enforce="whatever")
+
+
+@pytest.mark.parametrize("length", [10, 100_000], ids=["small", "large"])
+def test_large_pods_are_treated_as_small_ones(workspace: TestClient, length: int) -> None:
+    """Although workers give them defaults and judge them."""
+    name = f"of-{length}"
+    make_namespace(workspace, name, enforce="baseline", warn="restricted")
+    limits = {"type": "Container", "max": {"cpu": "2"}}
+    body = {"metadata": {"name": "sizes"}, "spec": {"limits": [limits]}}
+    assert workspace.post(f"{NAMESPACES}/{name}/limitranges", body).status == 201
+    classes = "/apis/scheduling.k8s.io/v1/priorityclasses"
+    workspace.post(classes, {"metadata": {"name": "high"}, "value": 7})
+
+    def sent(spec: Object, **container: Any) -> Object:
+        made = pod("p", **container)
+        made["metadata"]["annotations"] = {"filler": "x" * length}
+        return {**made, "spec": {**made["spec"], **spec}}
+
+    made = workspace.post(pods_of(name), sent({"priorityClassName": "high"}))
+    assert made.status == 201, made
+    cpu = {"cpu": "2"}
+    spec, notes = made.json["spec"], made.json["metadata"]["annotations"]
+    assert spec["containers"][0]["resources"] == {"limits": cpu, "requests": cpu}
+    assert (spec["priority"], spec["preemptionPolicy"]) == (7, "PreemptLowerPriority")
+    assert notes["filler"] == "x" * length
+    assert notes["kubernetes.io/limit-ranger"].startswith("LimitRanger plugin set: cpu request")
+    assert 'would violate PodSecurity \\"restricted:latest\\"' in (made.header("warning") or "")
+    more = workspace.post(pods_of(name), sent({}, resources={"limits": {"cpu": "3"}}))
+    assert more.json["message"] == (
+        'pods "p" is forbidden: maximum cpu usage per Container is 2, but limit is 3'
+    )
+    refused = workspace.post(pods_of(name), sent({"hostNetwork": True}))
+    assert refused.json["message"] == (
+        'pods "p" is forbidden: violates PodSecurity "baseline:latest": '
+        "host namespaces (hostNetwork=true)"
+    )
+    unknown = workspace.post(pods_of(name), sent({"runtimeClassName": "none"}))
+    assert 'RuntimeClass "none" not found' in unknown.json["message"]
+    assert workspace.post(pods_of(name), sent({"priority": 5})).status == 403
+
+
+def test_many_limits(workspace: TestClient) -> None:
+    """A small pod of many containers gets many defaults."""
+    make_namespace(workspace, "many")
+    most = {f"example.com/r{n}": "1" for n in range(150)}
+    body = {
+        "metadata": {"name": "sizes"},
+        "spec": {"limits": [{"type": "Container", "default": most}]},
+    }
+    assert workspace.post(f"{NAMESPACES}/many/limitranges", body).status == 201
+    containers = [{"name": f"c{n}", "image": "i"} for n in range(40)]
+    made = workspace.post(pods_of("many"), {**pod("p"), "spec": {"containers": containers}})
+    assert made.status == 201, made
+    assert made.json["spec"]["containers"][39]["resources"]["limits"] == most

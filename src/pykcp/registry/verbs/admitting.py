@@ -6,7 +6,7 @@ controllers and HTTP pass the same gates.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias
@@ -88,6 +88,12 @@ class AdmissionRequest:
         """The old object's, to be read."""
         found: Object = (self.old or {}).get("metadata") or {}
         return found
+
+    def spec_with(self, names: Iterable[str]) -> Object | None:
+        """The new object's spec, to be changed in place, if it is one. Of a large object only these
+        members are values; others may be set, but not read."""
+        found = (self.obj or {}).get("spec")
+        return found if isinstance(found, dict) else None
 
     def managed_fields(self) -> object:
         """Something to compare: it changes if the new object's managed fields do."""

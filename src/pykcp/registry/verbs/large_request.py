@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import orjson
 
 from pykcp.registry import codec
@@ -87,6 +89,11 @@ class LargeRequest(AdmissionRequest):
         if self._old is not None or self._old_value is None:
             return super().old_metadata
         return ObjectParts(self._old_value).metadata
+
+    def spec_with(self, names: Iterable[str]) -> Object | None:
+        if self._obj is not None or not self.has_object:
+            return super().spec_with(names)
+        return self._split().spec(names)
 
     def managed_fields(self) -> object:
         if self._obj is not None or not self.has_object:

@@ -6,6 +6,7 @@ and end takes a tenth of the time that decoding it takes.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -23,16 +24,30 @@ class ObjectParts:
     Managed fields can be as large as the object itself, so they are a text as well.
     """
 
-    __slots__ = ("_members", "managed_fields", "metadata")
+    __slots__ = ("_members", "_spec", "managed_fields", "metadata")
 
     def __init__(self, text: bytes) -> None:
         self._members: dict[str, Any] = _MEMBERS.decode(text)
+        self._spec: Object | None = None
         found = _MEMBERS.decode(self._members["metadata"])
         managed = found.pop(_MANAGED_FIELDS, None)
         self.managed_fields: bytes | None = None if managed is None else bytes(managed)
         self.metadata: Object = {
             name: orjson.loads(memoryview(value)) for name, value in found.items()
         }
+
+    def spec(self, names: Iterable[str]) -> Object | None:
+        """The spec to be changed in place, of which only these members are values; None if it is
+        no object."""
+        if self._spec is None:
+            text = self._members.get("spec")
+            if text is None or bytes(memoryview(text)[:1]) != b"{":
+                return None
+            self._spec = self._members["spec"] = _MEMBERS.decode(text)
+        for name in names:
+            if isinstance(value := self._spec.get(name), msgspec.Raw):
+                self._spec[name] = orjson.loads(memoryview(value))
+        return self._spec
 
     def text(self, annotations: Object | None = None, **members: str) -> bytes:
         """The object with its metadata as they are now, or with other annotations.

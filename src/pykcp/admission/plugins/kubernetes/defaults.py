@@ -40,8 +40,8 @@ class DefaultClass:
         return is_kubernetes(request)
 
     async def mutate(self, request: AdmissionRequest) -> None:
-        spec = (request.obj or {}).get("spec")
-        if not isinstance(spec, dict) or spec.get(self._field) is not None:
+        spec = request.spec_with((self._field,))
+        if spec is None or spec.get(self._field) is not None:
             return
         notes = request.metadata.get("annotations") or {}
         if any("class" in key and key.startswith(_NAMED_BEFORE) for key in notes):
@@ -79,8 +79,10 @@ class PodPriority:
         return is_kubernetes(request) and (request.operation == "CREATE" or not is_pod)
 
     async def mutate(self, request: AdmissionRequest) -> None:
-        spec = (request.obj or {}).get("spec")
-        if request.resource.plural != "pods" or not isinstance(spec, dict):
+        if request.resource.plural != "pods":
+            return
+        spec = request.spec_with(("priorityClassName", "priority", "preemptionPolicy"))
+        if spec is None:
             return
         found = await self._class(request, spec.get("priorityClassName") or "")
         priority = found["value"]
@@ -156,8 +158,9 @@ class PodRuntime:
         return is_kubernetes(request)
 
     async def mutate(self, request: AdmissionRequest) -> None:
-        spec = (request.obj or {}).get("spec")
-        if not isinstance(spec, dict):
+        names = ("runtimeClassName", "overhead", "nodeSelector", "tolerations")
+        spec = request.spec_with(names)
+        if spec is None:
             return
         name, found = spec.get("runtimeClassName"), None
         if name:

@@ -32,6 +32,13 @@ class OtherObjects:
         prefix = resource_prefix(*kind, request.resource.definition.identity)
         return self._below(range_prefix(prefix, request.context.cluster, namespace), mark)
 
+    def texts(
+        self, request: AdmissionRequest, kind: tuple[str, str], mark: str, namespace: str
+    ) -> AsyncIterator[bytes]:
+        """The same, as they are stored."""
+        prefix = resource_prefix(*kind, request.resource.definition.identity)
+        return self._values(range_prefix(prefix, request.context.cluster, namespace), mark)
+
     def of_resource(
         self, cluster: str, resource: Resource, mark: str, namespace: str
     ) -> AsyncIterator[Object]:
@@ -39,12 +46,16 @@ class OtherObjects:
         return self._below(range_prefix(resource.prefix, cluster, namespace), mark)
 
     async def _below(self, prefix: str, mark: str) -> AsyncIterator[Object]:
+        async for value in self._values(prefix, mark):
+            yield codec.decode(value)
+
+    async def _values(self, prefix: str, mark: str) -> AsyncIterator[bytes]:
         word, after = mark.encode(), ""
         while True:
             page = await self._store.list(Query(prefix, after=after, limit=_PAGE))
             for value in page.values:
                 if word in value:
-                    yield codec.decode(value)
+                    yield value
             after = page.next_after
             if not after:
                 return

@@ -9,7 +9,7 @@ from pykcp.admission.plugins.kubernetes.objects import OtherObjects
 from pykcp.aio.resting import rest
 from pykcp.apis.kube.workloads import pod_security
 from pykcp.apis.kube.workloads.forms import WRONG_FORM
-from pykcp.apis.kube.workloads.pod_security import LevelVersion, PodPolicy, Summary
+from pykcp.apis.kube.workloads.pod_security import Judgement, LevelVersion, PodPolicy, Summary
 from pykcp.machinery import meta
 from pykcp.machinery.resources import GroupVersionResource
 from pykcp.machinery.status import Forbidden, Invalid
@@ -18,6 +18,7 @@ from pykcp.registry.keys import object_key, resource_prefix
 from pykcp.registry.resource import Resource
 from pykcp.registry.stored import StoreReader
 from pykcp.registry.verbs.admitting import AdmissionRequest
+from pykcp.registry.verbs.large_request import LargeRequest
 from pykcp.types import Object
 
 _NAMESPACES = resource_prefix("", "namespaces")
@@ -27,6 +28,7 @@ _MAX_PODS = 3000
 """Pods of a namespace that are checked when it asks for another level."""
 _PER_STEP = 50
 _ANY = "spec"
+_JOB = "pykcp.apis.kube.workloads.pod_security:judge_texts"
 
 
 class PodSecurity:
@@ -55,38 +57,29 @@ class PodSecurity:
         if request.resource.plural == "namespaces":
             await self._check_namespace(request)
         else:
-            try:
-                self._check_pod(request)
-            except WRONG_FORM as error:  # of a CRD that is not Kubernetes' own
-                why = "it does not have the form of a pod"
-                resource = request.resource
-                raise Forbidden.resource(
-                    resource.group, resource.plural, request.name, why
-                ) from error
+            await self._check_pod(request)
 
-    def _check_pod(self, request: AdmissionRequest) -> None:
+    async def _check_pod(self, request: AdmissionRequest) -> None:
         policy = self._policy(request.context.cluster, request.namespace)
-        if policy is None or policy.allows_everything or request.obj is None:
+        if policy is None or policy.allows_everything or not request.has_object:
             return
-        resource = request.resource
-        pod = pod_security.pod_of((resource.group, resource.plural), request.obj)
-        if pod is None:
+        found = await _judged(request, policy)
+        if found is None:
             return
-        metadata, spec = pod.get("metadata") or {}, pod.get("spec") or {}
-        audit = request.context.audit
+        resource, audit = request.resource, request.context.audit
+        if not found.has_form:
+            why = "it does not have the form of a pod"
+            raise Forbidden.resource(resource.group, resource.plural, request.name, why)
         if resource.plural == "pods":
-            old = request.old
-            if old is not None and not pod_security.changes_images(spec, old.get("spec") or {}):
-                return
             audit[f"{pod_security.PREFIX}enforce-policy"] = str(policy.enforce)
-            bad = pod_security.violations(policy.enforce, metadata, spec)
-            if bad:
-                why = f'violates PodSecurity "{policy.enforce}": {pod_security.describe(bad)}'
-                raise Forbidden.resource("", "pods", request.name, why)
-        if noted := _would_violate(policy.audit, metadata, spec):
+        if found.enforced:
+            why = f'violates PodSecurity "{policy.enforce}": {found.enforced}'
+            raise Forbidden.resource("", "pods", request.name, why)
+        if found.audited:
+            noted = _would_violate(policy.audit, found.audited)
             audit[f"{pod_security.PREFIX}audit-violations"] = noted
-        if warning := _would_violate(policy.warn, metadata, spec):
-            request.context.warn(warning)
+        if found.warned:
+            request.context.warn(_would_violate(policy.warn, found.warned))
 
     def _policy(self, cluster: str, namespace: str) -> PodPolicy | None:
         """What a namespace asks for; None if it has no such labels."""
@@ -138,9 +131,20 @@ class PodSecurity:
             warn(line)
 
 
-def _would_violate(asked: LevelVersion, metadata: Object, spec: Object) -> str:
-    bad = pod_security.violations(asked, metadata, spec)
-    return f'would violate PodSecurity "{asked}": {pod_security.describe(bad)}' if bad else ""
+async def _judged(request: AdmissionRequest, policy: PodPolicy) -> Judgement | None:
+    """By a worker process, if the object is large."""
+    resource = request.resource
+    kind, large = (resource.group, resource.plural), resource.services.large
+    if not isinstance(request, LargeRequest) or large is None:
+        return pod_security.judge(kind, request.obj or {}, request.old, policy)
+    found: Judgement | None = await large.compute(
+        request.context.cluster, _JOB, kind, request.text(), request.old_text(), policy
+    )
+    return found
+
+
+def _would_violate(asked: LevelVersion, why: str) -> str:
+    return f'would violate PodSecurity "{asked}": {why}'
 
 
 def _add_safely(summary: Summary, pod: Object) -> None:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from operator import add
 from typing import Any
 
+import orjson
+
+from pykcp.apis.kube.validation.objectmeta import ANNOTATIONS_MAX
+from pykcp.apis.kube.workloads.forms import WRONG_FORM
 from pykcp.machinery.quantity import MILLI, Quantity, parse
+from pykcp.machinery.status import Invalid, too_long
 from pykcp.types import Object
 
 ANNOTATION = "kubernetes.io/limit-ranger"
@@ -30,27 +35,62 @@ def _fill(item: Object, name: str, source: Object | None) -> None:
         item[name] = {**source, **(item.get(name) or {})}
 
 
+def with_defaults(limit_ranges: Sequence[bytes], text: bytes) -> bytes:
+    """A pod in JSON with all defaults; as it was if it is of another form. For worker processes."""
+    pod: Object = orjson.loads(text)
+    try:
+        for one in limit_ranges:
+            set_defaults(orjson.loads(one), pod)
+    except WRONG_FORM:
+        return text  # the checks reject it
+    made: bytes = orjson.dumps(pod)
+    return made
+
+
+def first_problems(limit_ranges: Sequence[bytes], plural: str, text: bytes) -> list[str]:
+    """What the first LimitRange that an object breaks has against it. For worker processes."""
+    obj: Object = orjson.loads(text)
+    find = pod_problems if plural == "pods" else claim_problems
+    for one in limit_ranges:
+        try:
+            problems = find(orjson.loads(one), obj)
+        except WRONG_FORM:
+            problems = ["it does not have the form that LimitRanges are for"]
+        if problems:
+            return problems
+    return []
+
+
 # --- pods get defaults
 
 
 def set_defaults(limit_range: Object, pod: Object) -> None:
-    """Requests and limits of containers that name none, and an annotation that says which."""
+    """Requests and limits of containers that name none, and an annotation that says which.
+
+    Invalid if that becomes longer than annotations may be.
+    """
     requests: Object = {}
     limits: Object = {}
     for item in _items(limit_range, "Container"):
         requests |= item.get("defaultRequest") or {}
         limits |= item.get("default") or {}
     done: list[str] = []
+    length = 0
     spec = pod["spec"]
     for group, word in (("containers", "container"), ("initContainers", "init container")):
         for container in spec.get(group) or ():
             whose = f"for {word} {container.get('name') or ''}"
-            for name, values, what in (
+            for field, values, what in (
                 ("requests", requests, "request"),
                 ("limits", limits, "limit"),
             ):
-                if added := _add_missing(container, name, values):
+                if added := _add_missing(container, field, values):
                     done.append(f"{', '.join(added)} {what} {whose}")
+                    length += len(done[-1])
+                    if length > ANNOTATIONS_MAX:
+                        name = (pod.get("metadata") or {}).get("name") or ""
+                        errors = [too_long("metadata.annotations", ANNOTATIONS_MAX)]
+                        raise Invalid.fields("", "Pod", name, errors)
     if done:
         metadata = pod.setdefault("metadata", {})
         notes = metadata.get("annotations") or {}

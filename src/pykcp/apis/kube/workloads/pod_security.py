@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
+import orjson
+
+from pykcp.apis.kube.workloads.forms import WRONG_FORM
 from pykcp.apis.kube.workloads.pod_security_checks import CHECKS, BadPod, PodCheck
 from pykcp.machinery.status import FieldError, invalid
 from pykcp.types import Object
@@ -88,6 +91,47 @@ def violations(asked: LevelVersion, metadata: Object, spec: Object) -> list[BadP
     minor = _NEWEST if asked.version == LATEST else min(int(asked.version[3:]), _NEWEST)
     found = (check(metadata, spec) for check in _checks(asked.level, minor))
     return [bad for bad in found if bad is not None]
+
+
+class Judgement(NamedTuple):
+    """What a policy says of a pod or of a template."""
+
+    enforced: str = ""
+    """Why a pod is not allowed; "" if it is."""
+    audited: str = ""
+    warned: str = ""
+    has_form: bool = True
+    """False: it does not have the form of a pod."""
+
+
+def judge(
+    kind: tuple[str, str], obj: Object, old: Object | None, policy: PodPolicy
+) -> Judgement | None:
+    """None if an object (of this group and plural) is not to be checked."""
+    try:
+        pod = pod_of(kind, obj)
+        if pod is None:
+            return None
+        metadata, spec = pod.get("metadata") or {}, pod.get("spec") or {}
+        enforced = ""
+        if kind == _PODS:
+            if old is not None and not changes_images(spec, old.get("spec") or {}):
+                return None
+            enforced = describe(violations(policy.enforce, metadata, spec))
+        audited = describe(violations(policy.audit, metadata, spec))
+        return Judgement(enforced, audited, describe(violations(policy.warn, metadata, spec)))
+    except WRONG_FORM:  # of a CRD that is not Kubernetes' own
+        return Judgement(has_form=False)
+
+
+def judge_texts(
+    kind: tuple[str, str], text: bytes, old: bytes | None, policy: PodPolicy
+) -> Judgement | None:
+    """The same of JSON. For worker processes."""
+    return judge(kind, orjson.loads(text), None if old is None else orjson.loads(old), policy)
+
+
+_PODS = ("", "pods")
 
 
 @cache
