@@ -509,6 +509,36 @@ _add(
 )
 
 
+def _large_configuration(hooks: int, terms: int) -> Script:
+    """Webhooks for nothing, whose configuration is read again after each change."""
+
+    async def script(a: Attacker) -> AsyncIterator[None]:
+        rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"]}
+        excluded = [{"key": f"k{n}", "operator": "NotIn", "values": ["x"]} for n in range(terms)]
+        webhook = {
+            "clientConfig": {"url": "https://127.0.0.1:1/x"},
+            "rules": [{**rule, "resources": ["nothing"]}],
+            "sideEffects": "None",
+            "admissionReviewVersions": ["v1"],
+            "objectSelector": {"matchExpressions": excluded},
+        }
+        webhooks = [{**webhook, "name": f"h{n}.example.com"} for n in range(hooks)]
+        path, name = f"{ADMISSION}/validatingwebhookconfigurations", f"w{a.room.namespace}"
+        body = _bytes({"metadata": meta(name), "webhooks": webhooks})
+        yield
+        await a.send("POST", path, body)
+        for n in range(3):
+            await a.send("POST", a.configmaps, {"metadata": {"name": f"c{n}"}})
+            changed = {"metadata": {"labels": {"n": f"{n}"}}}
+            await a.send("PATCH", f"{path}/{name}", changed, MERGE)
+
+    return script
+
+
+_add("8,000 webhooks for nothing", _large_configuration(8_000, 0))
+_add("a webhook with a selector of 30,000 terms", _large_configuration(1, 30_000))
+
+
 def _mutating_policy(expression: str, data: dict[str, str], count: int = 3) -> Script:
     """A policy that changes ConfigMaps; they are created and changed."""
 

@@ -18,15 +18,16 @@ import orjson
 
 from pykcp.admission.subject import GROUP
 from pykcp.aio.owner import spawn
-from pykcp.aio.slices import Slices
+from pykcp.aio.slices import Slices, in_slices
 from pykcp.caching import BoundedCache
 from pykcp.machinery import meta
 from pykcp.machinery.resources import GroupVersionResource
-from pykcp.registry.codec import decode
+from pykcp.registry.codec import decode_in_steps
 from pykcp.registry.keys import resource_prefix, split_key
 from pykcp.registry.lookup import Replica
 from pykcp.registry.stored import Event, Query, StoreReader
 from pykcp.registry.verbs.admitting import AdmissionRequest
+from pykcp.steps import Steps
 from pykcp.types import Object
 
 if TYPE_CHECKING:  # what parses them compiles CEL: imported when there is something to parse
@@ -73,13 +74,15 @@ class _Load:
         self.task: asyncio.Task[AdmissionHooks] | None = None
 
 
-def _parsed_policy(parse: Callable[[Object], AdmissionPolicy], obj: Object) -> AdmissionPolicy:
+def _parsed_policy(
+    parse: Callable[[Object], AdmissionPolicy], obj: Object
+) -> Steps[AdmissionPolicy]:
     """A policy with its text; a large one is left to worker processes."""
     from pykcp.admission.policies.policy import LARGE, head_of
 
     source = orjson.dumps({"metadata": {"name": obj["metadata"]["name"]}, "spec": obj["spec"]})
     if len(source) > LARGE:
-        return head_of(obj, source)
+        return (yield from head_of(obj, source))
     return replace(parse(obj), source=source)
 
 
@@ -193,7 +196,7 @@ class Configurations:
         async for obj in self._read(cluster, plural):
             from pykcp.admission.webhooks.webhook import parse_webhooks
 
-            found += self._shared(plural, obj, "webhooks", parse_webhooks)
+            found += await self._shared(cluster, plural, obj, "webhooks", parse_webhooks)
         return tuple(found)
 
     async def _policies(self, cluster: str, stem: str) -> tuple[BoundPolicy, ...]:
@@ -202,33 +205,38 @@ class Configurations:
         async for obj in self._read(cluster, stem + "ybindings"):
             from pykcp.admission.policies.policy import parse_binding
 
-            binding = self._shared(stem + "ybindings", obj, "spec", parse_binding)
+            binding = await self._shared(cluster, stem + "ybindings", obj, "spec", parse_binding)
             bindings.setdefault(binding.policy, []).append(binding)
         if not bindings:
             return ()
         from pykcp.admission.policies import policy as policies
 
         is_mutating = stem.startswith("mutating")
-        parse: Callable[[Object], AdmissionPolicy] = partial(
+        parse: Callable[[Object], Steps[AdmissionPolicy]] = partial(
             _parsed_policy, policies.parse_mutating if is_mutating else policies.parse_validating
         )
         found: list[BoundPolicy] = []
         async for obj in self._read(cluster, stem + "ies"):
             known = bindings.get(obj["metadata"]["name"])
             if known is not None:
-                policy = self._shared(stem + "ies", obj, "spec", parse)
+                policy = await self._shared(cluster, stem + "ies", obj, "spec", parse)
                 found.append(policies.BoundPolicy(policy, tuple(known), cluster))
         return tuple(found)
 
-    def _shared(
-        self, kind: str, obj: Object, field: str, parse: Callable[[Object], Parsed]
+    async def _shared(
+        self,
+        cluster: str,
+        kind: str,
+        obj: Object,
+        field: str,
+        parse: Callable[[Object], Steps[Parsed]],
     ) -> Parsed:
         """What an object of this content was parsed to before, or now."""
         text = orjson.dumps((obj["metadata"]["name"], obj.get(field)), option=orjson.OPT_SORT_KEYS)
         key = (kind, hashlib.blake2b(text, digest_size=16).digest())
         found: Parsed | None = self._parsed.get(key)
         if found is None:
-            found = parse(obj)
+            found = await in_slices(parse(obj), cluster)
             self._parsed.put(key, found)
         return found
 
@@ -237,7 +245,7 @@ class Configurations:
         page = await self._store.list(Query(f"{resource_prefix(GROUP, plural)}{cluster}/"))
         slices = Slices(cluster)
         for value in page.values:
-            yield decode(value)
+            yield await in_slices(decode_in_steps(value), cluster)
             if slices.is_over():
                 await slices.next()
         if not page.values:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from pykcp.admission.subject import Subject
-from pykcp.machinery.labels import EVERYTHING, LabelSelector, from_label_selector
+from pykcp.machinery.labels import EVERYTHING, LabelSelector, from_label_selector_in_steps
 from pykcp.machinery.status import StatusError
 from pykcp.registry.resource import Resource
+from pykcp.steps import Steps, at_once
 from pykcp.types import Object
 
 NamespaceLabels = Callable[[Subject], "dict[str, str] | None"]
@@ -146,15 +147,29 @@ class Criteria:
 
 def parse_criteria(holder: Object, rules: str = "resourceRules") -> Criteria:
     """Of a webhook (`rules`) or of matchConstraints and matchResources (`resourceRules`)."""
+    return at_once(parse_criteria_in_steps(holder, rules))
+
+
+def parse_criteria_in_steps(holder: Object, rules: str = "resourceRules") -> Steps[Criteria]:
     return Criteria(
-        tuple(parse_rule(r) for r in holder.get(rules) or ()),
-        tuple(parse_rule(r) for r in holder.get("excludeResourceRules") or ()),
-        _selector(holder.get("namespaceSelector")),
-        _selector(holder.get("objectSelector")),
+        (yield from _rules(holder.get(rules))),
+        (yield from _rules(holder.get("excludeResourceRules"))),
+        (yield from _selector(holder.get("namespaceSelector"))),
+        (yield from _selector(holder.get("objectSelector"))),
         holder.get("matchPolicy", "Equivalent") == "Equivalent",
         matches_without_rules=rules == "resourceRules",
     )
 
 
-def _selector(selector: Any) -> LabelSelector:
-    return from_label_selector(selector) if selector else EVERYTHING
+def _rules(rules: Sequence[Object] | None) -> Steps[tuple[MatchRule, ...]]:
+    found: list[MatchRule] = []
+    for rule in rules or ():
+        found.append(parse_rule(rule))
+        yield
+    return tuple(found)
+
+
+def _selector(selector: Any) -> Steps[LabelSelector]:
+    if not selector:
+        return EVERYTHING
+    return (yield from from_label_selector_in_steps(selector))

@@ -12,7 +12,8 @@ from pykcp.admission.expressions.compiling import (
     compile_variables,
 )
 from pykcp.admission.expressions.environment import NameVisibility
-from pykcp.admission.matching import Criteria, parse_criteria
+from pykcp.admission.matching import Criteria, parse_criteria, parse_criteria_in_steps
+from pykcp.steps import Steps
 from pykcp.types import Object
 
 
@@ -83,12 +84,13 @@ LARGE = 8 * 1024
 """Octets of a policy that takes more than a few milliseconds to compile."""
 
 
-def head_of(obj: Object, source: bytes) -> AdmissionPolicy:
+def head_of(obj: Object, source: bytes) -> Steps[AdmissionPolicy]:
     """A large policy without its expressions: what it is about, and how many changes it makes."""
     spec = obj["spec"]
     nothing = Compiled("")
+    criteria = yield from parse_criteria_in_steps(spec.get("matchConstraints") or {})
     return AdmissionPolicy(
-        **_head(obj),  # type: ignore[arg-type]
+        **_head(obj, criteria),  # type: ignore[arg-type]
         variables={},
         conditions=(),
         mutations=tuple(
@@ -152,12 +154,12 @@ def _seen(spec: Object) -> tuple[NameVisibility, Named]:
     return NameVisibility(params=spec.get("paramKind") is not None), variables
 
 
-def _head(obj: Object) -> dict[str, object]:
+def _head(obj: Object, criteria: Criteria) -> dict[str, object]:
     spec = obj["spec"]
     kind = spec.get("paramKind")
     return {
         "name": obj["metadata"]["name"],
-        "criteria": parse_criteria(spec.get("matchConstraints") or {}),
+        "criteria": criteria,
         "fails_open": spec.get("failurePolicy") == "Ignore",
         "param_kind": ParamKind(kind["apiVersion"], kind["kind"]) if kind else None,
     }
@@ -166,7 +168,7 @@ def _head(obj: Object) -> dict[str, object]:
 def _common(obj: Object, visibility: NameVisibility, named: Named) -> dict[str, object]:
     spec = obj["spec"]
     return {
-        **_head(obj),
+        **_head(obj, parse_criteria(spec.get("matchConstraints") or {})),
         "variables": compile_variables(named, visibility).compiled,
         "conditions": tuple(
             compile_admission(condition["expression"], "matchCondition", visibility, named)
@@ -175,13 +177,15 @@ def _common(obj: Object, visibility: NameVisibility, named: Named) -> dict[str, 
     }
 
 
-def parse_binding(obj: Object) -> Binding:
+def parse_binding(obj: Object) -> Steps[Binding]:
     spec = obj["spec"]
-    match = spec.get("matchResources")
+    match, criteria = spec.get("matchResources"), None
+    if match is not None:
+        criteria = yield from parse_criteria_in_steps(match)
     return Binding(
         obj["metadata"]["name"],
         spec["policyName"],
-        parse_criteria(match) if match is not None else None,
+        criteria,
         tuple(spec.get("validationActions") or ()),
         spec.get("paramRef"),
     )

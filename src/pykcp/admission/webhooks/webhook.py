@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from pykcp.admission.expressions.compiling import Compiled, compile_admission
 from pykcp.admission.expressions.environment import NameVisibility
-from pykcp.admission.matching import Criteria, parse_criteria
+from pykcp.admission.matching import Criteria, parse_criteria_in_steps
+from pykcp.steps import Steps
 from pykcp.types import Object
 
 DEFAULT_VISIBILITY = NameVisibility()
@@ -47,7 +48,7 @@ class AdmissionWebhook:
         return self.side_effects in ("None", "NoneOnDryRun")
 
 
-def parse_webhooks(configuration: Object) -> tuple[AdmissionWebhook, ...]:
+def parse_webhooks(configuration: Object) -> Steps[tuple[AdmissionWebhook, ...]]:
     """The webhooks of a configuration, in its order."""
     name = configuration["metadata"]["name"]
     seen: dict[str, int] = {}
@@ -55,11 +56,13 @@ def parse_webhooks(configuration: Object) -> tuple[AdmissionWebhook, ...]:
     for hook in configuration.get("webhooks") or ():
         count = seen.get(hook["name"], 0)
         seen[hook["name"]] = count + 1
-        found.append(_parse(hook, name, f"{name}/{hook['name']}/{count}"))
+        criteria = yield from parse_criteria_in_steps(hook, "rules")
+        found.append(_parse(hook, name, f"{name}/{hook['name']}/{count}", criteria))
+        yield
     return tuple(found)
 
 
-def _parse(hook: Object, configuration: str, uid: str) -> AdmissionWebhook:
+def _parse(hook: Object, configuration: str, uid: str, criteria: Criteria) -> AdmissionWebhook:
     client = hook.get("clientConfig") or {}
     return AdmissionWebhook(
         uid=uid,
@@ -73,7 +76,7 @@ def _parse(hook: Object, configuration: str, uid: str) -> AdmissionWebhook:
         side_effects=hook.get("sideEffects") or "",
         review_versions=tuple(hook.get("admissionReviewVersions") or ()),
         reinvoked=hook.get("reinvocationPolicy") == "IfNeeded",
-        criteria=parse_criteria(hook, "rules"),
+        criteria=criteria,
         conditions=tuple(
             compile_admission(condition["expression"], "matchCondition", DEFAULT_VISIBILITY)
             for condition in hook.get("matchConditions") or ()
