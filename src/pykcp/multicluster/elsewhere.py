@@ -11,6 +11,7 @@ from typing import Protocol
 
 from pykcp.clients.interface import Client
 from pykcp.machinery import meta
+from pykcp.machinery.kcp.binding_source import source_of
 from pykcp.machinery.kcp.clusters import ROOT
 from pykcp.machinery.object_keys import ObjectKey
 from pykcp.machinery.status import ServiceUnavailable
@@ -23,13 +24,10 @@ def key_of(cluster: Object) -> ObjectKey:
     return ObjectKey(meta.annotation(cluster, meta.CLUSTER_ANNOTATION), "", meta.name(cluster))
 
 
-def provider_of(binding: Object) -> str:
+def provider_of(binding: bytes) -> str:
     """The logical cluster whose clusters an APIBinding may bring; kcp's own exports bring none."""
-    reference = ((binding.get("spec") or {}).get("reference") or {}).get("export") or {}
-    if reference.get("name") == EXPORT:
-        return ""
-    found: str = (binding.get("status") or {}).get("apiExportClusterName") or ""
-    return "" if found == ROOT else found
+    export = source_of(binding)
+    return "" if export.name == EXPORT or export.cluster == ROOT else export.cluster
 
 
 class ClustersElsewhere(Protocol):

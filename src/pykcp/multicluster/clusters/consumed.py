@@ -10,8 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 
-import orjson
-
 from pykcp.aio.owner import TaskOwner, spawn
 from pykcp.clients.interface import Change, Feed
 from pykcp.controllers.runtime.controller import Controller
@@ -84,7 +82,7 @@ class ConsumedClusters:
 
     def _on_binding(self, change: Change) -> None:
         """A workspace may be the first one of this shard that some Clusters serve."""
-        provider = provider_of(orjson.loads(change.value))
+        provider = provider_of(change.value)
         for cluster in self._elsewhere.all(provider) if provider else ():
             key = key_of(cluster)
             if key not in self._sessions:

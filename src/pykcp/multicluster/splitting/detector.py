@@ -77,7 +77,7 @@ class WorkloadDetector:
         """What there is already; later changes arrive one by one."""
         notes = (
             (CLUSTERS, self._note_cluster),
-            (API_BINDINGS, self._note_api_binding),
+            (API_BINDINGS, None),
             (WORKLOAD_BINDINGS, self._note_binding),
             (PLACEMENTS, self._parts.inventory.put_placement),
         )
@@ -86,8 +86,10 @@ class WorkloadDetector:
             self._note_cluster(key_of(cluster), cluster)
         for kind, note in notes:
             for key in self._parts.lister.keys(kind):
-                obj = self._parts.get(key.cluster, kind, key.name, key.namespace)
-                note(key, obj)
+                if note is None:
+                    self._note_api_binding(key)
+                else:
+                    note(key, self._parts.get(key.cluster, kind, key.name, key.namespace))
                 if slices.is_over():
                     await slices.next()
 
@@ -116,9 +118,11 @@ class WorkloadDetector:
                 self._reconsider(workspace, with_leaves=found.is_new)
 
     def _on_api_binding(self, change: Change) -> None:
-        self._note_api_binding(change.key, self._now(API_BINDINGS, change.key))
+        self._note_api_binding(change.key)
 
-    def _note_api_binding(self, key: ObjectKey, binding: Object | None) -> None:
+    def _note_api_binding(self, key: ObjectKey) -> None:
+        """It is read as it is now, too."""
+        binding = self._parts.stored(key.cluster, API_BINDINGS, key.name, "")
         provider = "" if binding is None else provider_of(binding)
         workspace = key.cluster
         if self._parts.territory.put_binding(workspace, key.name, provider):

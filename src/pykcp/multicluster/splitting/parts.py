@@ -67,6 +67,15 @@ class SplitterParts:
         except (NotFound, LookupError):
             return None
 
+    def stored(
+        self, cluster: str, kind: GroupVersionResource, name: str, namespace: str
+    ) -> bytes | None:
+        """The same, not decoded."""
+        try:
+            return self.lister.stored(cluster, kind, name, namespace)
+        except (NotFound, LookupError):
+            return None
+
     def root(self, key: RootKey) -> Object | None:
         """The object, if it is to be placed."""
         kind = self.territory.listed_kind(key.cluster, key.type)
@@ -80,10 +89,7 @@ class SplitterParts:
         kind = self.territory.listed_kind(key.cluster, key.type)
         if kind is None:
             return False
-        try:
-            value = self.lister.stored(key.cluster, kind, key.name, key.namespace)
-        except (NotFound, LookupError):
-            return False
+        value = self.stored(key.cluster, kind, key.name, key.namespace)
         return value is not None and len(value) > LARGEST and not metadata_of(value).is_deleting
 
     def binding(self, key: RootKey) -> Object | None:

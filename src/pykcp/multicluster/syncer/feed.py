@@ -76,7 +76,7 @@ class FeedUpstream:
         if not self._followers:
             return
         if change.resource.startswith(_BINDINGS):
-            provider = provider_of(orjson.loads(change.value))
+            provider = provider_of(change.value)
             for followers in self._followers.values() if provider else ():
                 for one in followers:
                     one.bound(provider)

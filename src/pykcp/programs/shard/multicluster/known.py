@@ -9,6 +9,7 @@ from pykcp.clients.errors import SendFailed
 from pykcp.clients.interface import Lister, Reader
 from pykcp.clients.outbound import Outbound, Tenant
 from pykcp.machinery import meta
+from pykcp.machinery.kcp.binding_source import source_of
 from pykcp.machinery.kcp.clusters import ROOT, WILDCARD
 from pykcp.machinery.kcp.hashes import EXPORT_LABEL, export_label_value
 from pykcp.machinery.resources import API_BINDINGS, API_EXPORTS, WORKLOAD_CLUSTERS
@@ -67,11 +68,9 @@ def has_clusters(lister: Lister, cluster: str) -> bool:
 def providers_of(lister: Lister, cluster: str) -> set[str]:
     """The logical clusters whose APIs one binds; those of root are bound by all."""
     bindings = (
-        lister.get(cluster, API_BINDINGS, key.name) or {}
-        for key in lister.keys(API_BINDINGS, cluster)
+        lister.stored(cluster, API_BINDINGS, key.name) for key in lister.keys(API_BINDINGS, cluster)
     )
-    found = {(one.get("status") or {}).get("apiExportClusterName") or "" for one in bindings}
-    return found - {"", ROOT}
+    return {source_of(one).cluster for one in bindings if one is not None} - {"", ROOT}
 
 
 def consumers_of(lister: Lister, workspace: str, others: ShardsWithClusters | None) -> set[str]:
