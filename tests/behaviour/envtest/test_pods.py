@@ -356,3 +356,24 @@ def test_selectors_of_jobs_slices_and_replica_sets(workspace: TestClient) -> Non
     known = 'only "metadata.name", "metadata.namespace"'
     why = f'"status.replicas" is not a known field selector: {known}'
     assert (refused.status, refused.json["message"].endswith(why)) == (400, True), refused
+
+
+def test_subresources_of_large_pods(workspace: TestClient) -> None:
+    """Bound by a worker, and not decoded for their logs."""
+    containers = [{"name": f"c{n}", "image": "i" * 50} for n in range(1_000)]
+    body = {**pod("large"), "spec": {"containers": containers}}
+    assert workspace.post(PODS, body).status == 201
+    path = f"{PODS}/large"
+    chosen = workspace.get(f"{path}/log").json["message"]
+    assert chosen.startswith("a container name must be specified for pod large, choose one of: [c0")
+    assert workspace.get(f"{path}/log?container=c999").status == 200
+    missing = workspace.get(f"{path}/log?container=x").json["message"]
+    assert missing == "container x is not valid for pod large"
+    labelled = binding_of("large", "n1")
+    labelled["metadata"]["labels"] = {"zone": "a"}
+    assert workspace.post(f"{path}/binding", labelled).status == 201
+    bound = workspace.get(path).json
+    assert (bound["spec"]["nodeName"], bound["metadata"]["labels"]["zone"]) == ("n1", "a")
+    assert [c["type"] for c in bound["status"]["conditions"]] == ["PodScheduled"]
+    again = workspace.post(f"{path}/binding", binding_of("large", "n2"))
+    assert (again.status, "already assigned to node" in again.json["message"]) == (409, True)

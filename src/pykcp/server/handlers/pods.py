@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from pykcp.apis.kube.validation.custom import WHOLE
 from pykcp.apis.kube.workloads.definition import STREAMED
 from pykcp.machinery.conditions import is_true
@@ -18,7 +20,6 @@ from pykcp.machinery.schema.openapi_json import from_json
 from pykcp.machinery.status import (
     BadRequest,
     Cause,
-    Conflict,
     Forbidden,
     InternalError,
     Invalid,
@@ -30,6 +31,7 @@ from pykcp.machinery.status import (
 )
 from pykcp.registry import codec
 from pykcp.registry.local import LocalClient
+from pykcp.registry.resource import LARGE, Resource
 from pykcp.registry.verbs.admitting import AdmissionRequest, ShownKind
 from pykcp.registry.verbs.changes import ObjectChange, WriteTarget
 from pykcp.registry.verbs.delete import delete
@@ -38,6 +40,7 @@ from pykcp.registry.verbs.read import find
 from pykcp.registry.verbs.update import update
 from pykcp.server.call import Call, Handler
 from pykcp.server.handlers.options import check_write_options
+from pykcp.server.large.bindings import PodBinding
 from pykcp.server.media.answers import send_object, send_text, success
 from pykcp.server.media.bodies import body_of, check_type, parse_as
 from pykcp.types import Object
@@ -71,23 +74,10 @@ class PodVerbs:
             raise Invalid.fields("", "Binding", call.info.name, [required("target.name")])
         given = binding.get("metadata") or {}
 
-        def bound(live: Object | None) -> Object:
-            assert live is not None
-            new = codec.copy(live)
-            _check_bindable(new)
-            metadata = new["metadata"]
-            for name in ("uid", "resourceVersion"):
-                if given.get(name):
-                    metadata[name] = given[name]
-            for name in ("annotations", "labels"):
-                if given.get(name):
-                    metadata[name] = {**(metadata.get(name) or {}), **given[name]}
-            new["spec"]["nodeName"] = target
-            _schedule(new, now_rfc3339(call.resource.services.sources.now.clock()))
-            return new
-
+        now = now_rfc3339(call.resource.services.sources.now.clock())
+        recipe = PodBinding(target, given, now)
         place = WriteTarget(call.resource, call.context, call.info.namespace, call.info.name, WHOLE)
-        await update(place, ObjectChange(bound, is_patch=True))
+        await update(place, ObjectChange.of(recipe, call.resource, call.context))
         send_object(call, {**success(details=False), "code": 201}, 201)
 
     async def _evict(self, call: Call) -> None:
@@ -186,8 +176,7 @@ class PodVerbs:
     async def _stream(self, call: Call) -> None:
         info = call.info
         entry = find(call.resource, call.context, info.namespace, info.name)
-        pod = call.resource.object_of(entry.value)
-        spec = pod.get("spec") or {}
+        spec = _spec_of(call.resource, entry.value)
         if info.subresource != "portforward":
             _check_container(spec, info.param("container"), info.name)
         node = spec.get("nodeName")
@@ -202,6 +191,37 @@ class PodVerbs:
         )
 
 
+class _Named(msgspec.Struct):
+    name: str = ""
+
+
+class _Spec(msgspec.Struct, rename="camel"):
+    """What is looked at here."""
+
+    node_name: str = ""
+    init_containers: list[_Named] = []
+    containers: list[_Named] = []
+    ephemeral_containers: list[_Named] = []
+
+
+class _Pod(msgspec.Struct):
+    spec: _Spec
+
+
+_decode_pod = msgspec.json.Decoder(_Pod).decode
+
+
+def _spec_of(resource: Resource, value: bytes) -> Object:
+    """The spec of a pod: node and names of containers, if it is large."""
+    if len(value) <= LARGE:
+        return resource.object_of(value).get("spec") or {}
+    try:
+        found: Object = msgspec.to_builtins(_decode_pod(value).spec)
+    except msgspec.ValidationError:  # stored under a schema of another form
+        return resource.object_of(value).get("spec") or {}
+    return found
+
+
 def _check_container(spec: Object, chosen: str, pod: str) -> None:
     """Raises if no container is chosen and there are several, or one that the pod does not have."""
     groups = ("initContainers", "containers", "ephemeralContainers")
@@ -213,27 +233,6 @@ def _check_container(spec: Object, chosen: str, pod: str) -> None:
         raise BadRequest(
             f"a container name must be specified for pod {pod}, choose one of: [{names}]"
         )
-
-
-def _check_bindable(pod: Object) -> None:
-    name, spec = pod["metadata"]["name"], pod.get("spec") or {}
-    why = ""
-    if pod["metadata"].get("deletionTimestamp"):
-        why = f"pod {name} is being deleted, cannot be assigned to a host"
-    elif spec.get("nodeName"):
-        why = f"pod {name} is already assigned to node {go_quote(spec['nodeName'])}"
-    elif spec.get("schedulingGates"):
-        why = f"pod {name} has non-empty .spec.schedulingGates"
-    if why:
-        raise Conflict.resource("", "pods/binding", name, why)
-
-
-def _schedule(pod: Object, now: str) -> None:
-    status = pod.setdefault("status", {})
-    status.pop("nominatedNodeName", None)
-    others = [c for c in status.get("conditions") or () if c.get("type") != "PodScheduled"]
-    scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": now}
-    status["conditions"] = [*others, scheduled]
 
 
 def _is_unprotected(pod: Object) -> bool:
