@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
-from stalls_attacker import APPLY, JSON, JSON_PATCH, YAML, Attack, Attacker, Script, meta
+from stalls_attacker import APPLY, JSON, JSON_PATCH, MERGE, YAML, Attack, Attacker, Script, meta
 from stalls_kinds import ADMISSION
 from stalls_places import RBAC, Room
 from stalls_services import make_child
@@ -123,6 +123,22 @@ def _long_quota(count: int) -> Script:
         await a.send("POST", path, {"metadata": meta("r"), "spec": {"hard": {**hard, **more}}})
         await asyncio.sleep(1.5)
         await _many(a, a.configmaps, _config_maps(100), is_setup=False)
+
+    return script
+
+
+def _labelled(path: str, api_version: str, kind: str, count: int) -> Script:
+    """An object of many labels, which controllers and admission read."""
+
+    async def script(a: Attacker) -> AsyncIterator[None]:
+        labels = {f"l{n}": "x" for n in range(count)}
+        metadata = {"name": "labelled", "labels": labels}
+        body = {"apiVersion": api_version, "kind": kind, "metadata": metadata}
+        yield
+        await a.send("POST", path, body)
+        await asyncio.sleep(3)
+        await a.send("PATCH", f"{path}/labelled", {"metadata": {"labels": {"u": "v"}}}, MERGE)
+        await asyncio.sleep(2)
 
     return script
 
@@ -295,6 +311,12 @@ def _nested(depth: int) -> Script:
 
 
 _add("200 quotas in one namespace", _quotas(200))
+_add("a namespace of 60,000 labels", _labelled("/api/v1/namespaces", "v1", "Namespace", 60_000))
+_add(
+    "a workspace of 40,000 labels",
+    _labelled(_WORKSPACES, "tenancy.kcp.io/v1alpha1", "Workspace", 40_000),
+    has_peer=False,
+)
 _add("creates under a quota of 10,000 names", _long_quota(10_000), has_peer=False)
 _add("500 policies on one kind", _policies(500, "object.metadata.name != 'x'"))
 _add("policy of 300 questions to the authorizer", _asking_policy(300))

@@ -89,14 +89,14 @@ class PodSecurity:
         return pod_security.read_policy(meta.labels(codec.decode(entry.value)))[0]
 
     async def _check_namespace(self, request: AdmissionRequest) -> None:
-        labels = meta.labels(request.obj or {})
+        labels = request.metadata.get("labels") or {}
         if not any(label.startswith(pod_security.PREFIX) for label in labels):
             return
         pods = self._pods_of(request.context.cluster)
         if pods is None or not pods.definition.is_kubernetes:
             return
         policy, errors = pod_security.read_policy(labels)
-        before, old_errors = pod_security.read_policy(meta.labels(request.old or {}))
+        before, old_errors = pod_security.read_policy(request.old_metadata.get("labels") or {})
         if errors and errors != old_errors:
             raise Invalid.fields("", "Namespace", request.name, errors)
         if request.operation == "UPDATE" and _is_stricter(policy.enforce, before.enforce):
