@@ -183,7 +183,8 @@ def main() -> None:
     options.used = min(options.used, options.count)
     with tempfile.TemporaryDirectory(prefix="pykcp-") as temporary:
         files = ProxyFiles(pathlib.Path(temporary))
-        shard = ServerProcess(files.root / "root", files.shard_flags()).start()
+        flags = [*files.shard_flags(), "--store-size-limit=0"]
+        shard = ServerProcess(files.root / "root", flags).start()
         workspace = make_workspace(shard.client(cluster="root"), _NAME)
         shard.stop()
         path = shard.root / "store.db"
