@@ -367,16 +367,15 @@ def _unread_reviews(fields: dict[str, Any]) -> Script:
 
 
 _WARRANT = '{"user":"u%d"}'
-_add(
-    "20,000 warrants in a review",
-    _review(
-        {
-            "user": "x",
-            "extra": {"authorization.kcp.io/warrant": [_WARRANT % n for n in range(20_000)]},
-        }
-    ),
-    has_peer=False,
-)
+
+
+def _warrants(count: int) -> Script:
+    warrants = [_WARRANT % n for n in range(count)]
+    return _review({"user": "x", "extra": {"authorization.kcp.io/warrant": warrants}})
+
+
+_add("20,000 warrants in a review", _warrants(20_000), has_peer=False)
+_add("60,000 warrants in a review", _warrants(60_000), has_peer=False)
 _add(
     "30,000 scopes in a review",
     _review(
