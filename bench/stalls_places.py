@@ -15,6 +15,7 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -245,6 +246,20 @@ class Place:
         log = self.log_path
         lines = log.read_text(errors="replace").splitlines() if log is not None else []
         return [line for line in lines if "event loop late" in line]
+
+    def tracebacks(self) -> list[str]:
+        """What the server has logged with a traceback: the line before it, its end, and how often."""
+        log = self.log_path
+        lines = log.read_text(errors="replace").splitlines() if log is not None else []
+        found: Counter[str] = Counter()
+        for at, line in enumerate(lines):
+            if line.startswith("Traceback"):
+                rest = (n for n in range(at + 1, len(lines)) if not lines[n].startswith(" "))
+                end = next(rest, len(lines) - 1)
+                found[
+                    " … ".join((lines[at - 1][:200], lines[end - 2].strip(), lines[end][:200]))
+                ] += 1
+        return [f"{count}x {text}" for text, count in found.most_common(20)]
 
     @property
     def log_path(self) -> pathlib.Path | None:

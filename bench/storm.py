@@ -162,6 +162,8 @@ def report(place: Place, delays: Delays, made: list[Made], longest: float) -> No
     print(f"failures: {delays.failures or 'none'}")
     for line in place.stall_lines():
         print(line[:600])
+    for error in place.tracebacks():
+        print(f"the server's log has a traceback: {error}")
 
 
 def main() -> None:

@@ -7,10 +7,10 @@ others; `virtual/moving/spread.py` puts the parts together.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
 from typing import Any, NamedTuple
 
-from pykcp.aio.slices import Slices
+from pykcp.aio.slices import Slices, in_slices
 from pykcp.apis.kcp import logical_clusters as lifecycle
 from pykcp.machinery import meta
 from pykcp.machinery.kcp import clusters
@@ -113,13 +113,13 @@ class TreeReader:
         while waiting:
             name = waiting.pop()
             found.append(name)
-            for child in self._children(name):
+            async for child in self._children(name, slices):
                 if child.shard:
                     elsewhere.append(child)
                 else:
                     waiting.append(child.cluster)
-            exports.update(self._exports(name))
-            identities.update(self._bound(name))
+            exports.update([one async for one in self._exports(name, slices)])
+            identities.update([one async for one in self._bound(name, slices)])
             if slices.is_over():
                 await slices.next()
         tree = CopiedTree(
@@ -174,9 +174,9 @@ class TreeReader:
         entry = self._store.get(key)
         return codec.decode(entry.value) if entry is not None else None
 
-    def _children(self, cluster: str) -> Iterator[PartElsewhere]:
+    async def _children(self, cluster: str, slices: Slices) -> AsyncIterator[PartElsewhere]:
         """Logical clusters of the workspaces in one; without a shard: on this one."""
-        for workspace in self._of_kind(WORKSPACE_PREFIX, cluster):
+        async for workspace in self._of_kind(WORKSPACE_PREFIX, cluster, slices):
             child = (workspace.get("spec") or {}).get("cluster")
             if not child or workspace["spec"].get("mount") or meta.is_deleting(workspace):
                 continue
@@ -187,27 +187,32 @@ class TreeReader:
             if shard and shard != self._shard:  # otherwise it does not exist yet
                 yield PartElsewhere(child, shard)
 
-    def _exports(self, cluster: str) -> Iterator[tuple[str, str]]:
+    async def _exports(self, cluster: str, slices: Slices) -> AsyncIterator[tuple[str, str]]:
         path = self._lookup.canonical_path(cluster)
-        for export in self._of_kind(kind_prefix(API_EXPORTS), cluster):
+        async for export in self._of_kind(kind_prefix(API_EXPORTS), cluster, slices):
             secret = ((export.get("spec") or {}).get("identity") or {}).get("secretRef") or {}
             place = f"{cluster}/{secret.get('namespace')}/{secret.get('name')}"
             yield clusters.join(path, meta.name(export)), place
 
-    def _bound(self, cluster: str) -> Iterator[tuple[str, str]]:
-        for binding in self._of_kind(kind_prefix(API_BINDINGS), cluster):
+    async def _bound(self, cluster: str, slices: Slices) -> AsyncIterator[tuple[str, str]]:
+        """Exports that are bound, and their identities: that of the last of their resources."""
+        async for binding in self._of_kind(kind_prefix(API_BINDINGS), cluster, slices):
             export = ((binding.get("spec") or {}).get("reference") or {}).get("export") or {}
             path = export.get("path") or self._lookup.canonical_path(cluster)
-            for bound in (binding.get("status") or {}).get("boundResources") or ():
+            for bound in reversed((binding.get("status") or {}).get("boundResources") or ()):
                 identity = (bound.get("schema") or {}).get("identityHash")
                 if identity:
                     yield clusters.join(path, export.get("name") or ""), identity
+                    break
 
-    def _of_kind(self, prefix: str, cluster: str) -> Iterator[Object]:
+    async def _of_kind(self, prefix: str, cluster: str, slices: Slices) -> AsyncIterator[Object]:
+        """There may be many, and large ones."""
         for key in self._store.keys(f"{prefix}{cluster}/"):
-            stored = self._stored(key)
-            if stored is not None:
-                yield stored
+            entry = self._store.get(key)
+            if entry is not None:
+                yield await in_slices(codec.decode_in_steps(entry.value), cluster)
+            if slices.is_over():
+                await slices.next()
 
 
 def _workspace_of(cluster: Object, path: str) -> Object:
