@@ -10,7 +10,9 @@ import re
 from collections.abc import AsyncIterator
 from typing import Any, NamedTuple
 
-from pykcp.aio.slices import Slices, in_slices
+import msgspec
+
+from pykcp.aio.slices import Slices
 from pykcp.apis.kcp import logical_clusters as lifecycle
 from pykcp.machinery import meta
 from pykcp.machinery.kcp import clusters
@@ -189,30 +191,99 @@ class TreeReader:
 
     async def _exports(self, cluster: str, slices: Slices) -> AsyncIterator[tuple[str, str]]:
         path = self._lookup.canonical_path(cluster)
-        async for export in self._of_kind(kind_prefix(API_EXPORTS), cluster, slices):
-            secret = ((export.get("spec") or {}).get("identity") or {}).get("secretRef") or {}
-            place = f"{cluster}/{secret.get('namespace')}/{secret.get('name')}"
-            yield clusters.join(path, meta.name(export)), place
+        async for value in self._values(kind_prefix(API_EXPORTS), cluster, slices):
+            export = _decode_export(value)
+            identity = export.spec.identity if export.spec is not None else None
+            secret = (identity.secret_ref if identity is not None else None) or _Secret()
+            place = f"{cluster}/{secret.namespace}/{secret.name}"
+            yield clusters.join(path, export.metadata.name), place
 
     async def _bound(self, cluster: str, slices: Slices) -> AsyncIterator[tuple[str, str]]:
         """Exports that are bound, and their identities: that of the last of their resources."""
-        async for binding in self._of_kind(kind_prefix(API_BINDINGS), cluster, slices):
-            export = ((binding.get("spec") or {}).get("reference") or {}).get("export") or {}
-            path = export.get("path") or self._lookup.canonical_path(cluster)
-            for bound in reversed((binding.get("status") or {}).get("boundResources") or ()):
-                identity = (bound.get("schema") or {}).get("identityHash")
-                if identity:
-                    yield clusters.join(path, export.get("name") or ""), identity
+        async for value in self._values(kind_prefix(API_BINDINGS), cluster, slices):
+            binding = _decode_binding(value)
+            reference = binding.spec.reference if binding.spec is not None else None
+            export = (reference.export if reference is not None else None) or _ExportName()
+            bound = binding.status.bound_resources if binding.status is not None else None
+            path = export.path or self._lookup.canonical_path(cluster)
+            for one in reversed(bound or ()):
+                if one.schema is not None and one.schema.identity_hash:
+                    yield clusters.join(path, export.name), one.schema.identity_hash
                     break
 
     async def _of_kind(self, prefix: str, cluster: str, slices: Slices) -> AsyncIterator[Object]:
+        async for value in self._values(prefix, cluster, slices):
+            yield codec.decode(value)
+
+    async def _values(self, prefix: str, cluster: str, slices: Slices) -> AsyncIterator[bytes]:
         """There may be many, and large ones."""
         for key in self._store.keys(f"{prefix}{cluster}/"):
             entry = self._store.get(key)
             if entry is not None:
-                yield await in_slices(codec.decode_in_steps(entry.value), cluster)
+                yield entry.value
             if slices.is_over():
                 await slices.next()
+
+
+class _Metadata(msgspec.Struct):
+    name: str
+
+
+class _Secret(msgspec.Struct):
+    namespace: str | None = None
+    name: str | None = None
+
+
+class _Identity(msgspec.Struct, rename="camel"):
+    secret_ref: _Secret | None = None
+
+
+class _ExportSpec(msgspec.Struct):
+    identity: _Identity | None = None
+
+
+class _Export(msgspec.Struct):
+    """What a copy has to know of an export: one of some megabytes is not decoded whole, since many
+    may be read at a time."""
+
+    metadata: _Metadata
+    spec: _ExportSpec | None = None
+
+
+class _ExportName(msgspec.Struct):
+    name: str = ""
+    path: str | None = None
+
+
+class _Reference(msgspec.Struct):
+    export: _ExportName | None = None
+
+
+class _BindingSpec(msgspec.Struct):
+    reference: _Reference | None = None
+
+
+class _Schema(msgspec.Struct, rename="camel"):
+    identity_hash: str | None = None
+
+
+class _BoundResource(msgspec.Struct):
+    schema: _Schema | None = None
+
+
+class _BindingStatus(msgspec.Struct, rename="camel"):
+    bound_resources: list[_BoundResource] | None = None
+
+
+class _Binding(msgspec.Struct):
+    """The same of a binding."""
+
+    spec: _BindingSpec | None = None
+    status: _BindingStatus | None = None
+
+
+_decode_export = msgspec.json.Decoder(_Export).decode
+_decode_binding = msgspec.json.Decoder(_Binding).decode
 
 
 def _workspace_of(cluster: Object, path: str) -> Object:
