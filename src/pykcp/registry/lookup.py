@@ -7,7 +7,7 @@ Everything is synchronous: the replica is local, too, and updated in the backgro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Protocol
 
 from pykcp.aio.slices import in_slices
@@ -15,6 +15,7 @@ from pykcp.apis.kcp.logical_clusters import PATH_ANNOTATION
 from pykcp.caching import BoundedCache
 from pykcp.machinery.kcp import clusters
 from pykcp.machinery.resources import API_EXPORTS, LOGICAL_CLUSTERS, GroupVersionResource
+from pykcp.registry import codec
 from pykcp.registry.catalog.directory import Directory
 from pykcp.registry.indexes.apis import exports_with_identity
 from pykcp.registry.indexes.entries import path_entry
@@ -124,6 +125,22 @@ class ObjectLookup:
         if now is not None and now.revision == entry.revision:
             self._decoded.put(key, (decoded, len(entry.value)))
         return decoded
+
+    def spec_members(
+        self, kind: GroupVersionResource, cluster: str, name: str, names: Collection[str]
+    ) -> Object | None:
+        """These members of an object's spec; None if there is no object.
+
+        Of a large one the others are not decoded: many requests may ask at the same time.
+        """
+        key = object_key(self._resource(kind).prefix, cluster, "", name)
+        entry = self._store.get(key)
+        if entry is None or len(entry.value) <= _LARGE:
+            found = self.get(kind, cluster, name)
+            spec = (found.get("spec") or {}) if found is not None else {}
+            return None if found is None else {n: spec[n] for n in names if n in spec}
+        given = codec.outline(entry.value).get("spec")
+        return {} if given is None or given == b"null" else codec.some_members(given, names)
 
     async def read(self, kind: GroupVersionResource, cluster: str, name: str) -> Object | None:
         """An object of this shard that the caller may change; decoded in slices if it is large."""

@@ -27,7 +27,8 @@ PREFIX = "apis.kcp.io:binding:"
 _UNBOUND = stages.delegate("no relevant binding found")
 _BINDINGS, _EXPORTS = kind_prefix(API_BINDINGS), kind_prefix(API_EXPORTS)
 _RBAC = "rbac.authorization.k8s.io/"
-_POLICY = b'"maximalPermissionPolicy"'
+_MEMBER = "maximalPermissionPolicy"
+_POLICY = f'"{_MEMBER}"'.encode()
 _KEEP_CLUSTERS = 4096
 
 
@@ -59,11 +60,11 @@ class PermissionCeiling:
         if bound is None:
             return _UNBOUND
         place, name = bound.export_cluster, bound.export
-        export = yield from self._lookup.get_in_steps(API_EXPORTS, place, name)
-        if export is None:
+        spec = self._lookup.spec_members(API_EXPORTS, place, name, (_MEMBER,))
+        if spec is None:
             return stages.delegate(f"APIExport {go_quote(place)}:{go_quote(name)} not found")
         described = f"{go_quote(place)}|{go_quote(name)}"
-        policy = (export.get("spec") or {}).get("maximalPermissionPolicy")
+        policy = spec.get(_MEMBER)
         if policy is None or policy.get("local") is None:
             kind = "maximum" if policy is None else "local maximum"
             return stages.delegate(f"no {kind} permission policy in API Export {described}")

@@ -32,9 +32,8 @@ class _Lookup:
     def __init__(self, export: Object | None) -> None:
         self._export = export
 
-    def get_in_steps(self, *_: Any) -> Steps[Object | None]:
-        yield
-        return self._export
+    def spec_members(self, *_: Any) -> Object | None:
+        return None if self._export is None else self._export.get("spec") or {}
 
 
 class _Nothing:
