@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from pykcp.testing.apis import COWBOYS, EXPORTS, bind_cowboys, cowboy, grant, role
 from pykcp.testing.client import TestClient
 from pykcp.types import Object
@@ -10,9 +12,20 @@ RBAC = "/apis/rbac.authorization.k8s.io/v1"
 PREFIX = "apis.kcp.io:binding:"
 
 
-def test_the_ceiling_of_an_export(provider: TestClient, cluster: TestClient) -> None:
+CLAIMS = [
+    {"group": f"g{n}.example.org", "resource": "things", "verbs": ["*"], "identityHash": "a" * 64}
+    for n in range(3000)
+]
+"""So many that of the export only the policy is decoded."""
+
+
+@pytest.mark.parametrize("claims", [[], CLAIMS], ids=["small", "large"])
+def test_the_ceiling_of_an_export(
+    provider: TestClient, cluster: TestClient, claims: list[Object]
+) -> None:
     """Users may do what both sides allow; changes on the provider's side are seen at once."""
-    bind_cowboys(provider, cluster, maximalPermissionPolicy={"local": {}})
+    policy: Object = {"local": {}}
+    bind_cowboys(provider, cluster, maximalPermissionPolicy=policy, permissionClaims=claims)
     cluster.post(f"{RBAC}/clusterrolebindings", grant("cluster-admin", "alice"))
     alice = cluster.with_token("alice-token")
     assert alice.get(COWBOYS).status == 403
