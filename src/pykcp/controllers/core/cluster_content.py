@@ -48,7 +48,7 @@ def chunk_size(items: Sequence[ContentItem], most: int) -> int:
     return min(len(items), most)
 
 
-_CHUNK_BYTES = 1 << 20
+_CHUNK_BYTES = 8 << 20
 
 
 def in_deletion_order(items: list[ContentItem]) -> list[ContentItem]:

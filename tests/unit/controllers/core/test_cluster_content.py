@@ -19,10 +19,10 @@ MEGABYTE = 1 << 20
         ([], 0),
         ([100] * 3, 3),
         ([100] * 6, 5),
-        ([3 * MEGABYTE], 1),
-        ([3 * MEGABYTE] * 2, 1),
-        ([100, 3 * MEGABYTE], 1),
-        ([MEGABYTE // 2] * 4, 2),
+        ([9 * MEGABYTE], 1),
+        ([9 * MEGABYTE] * 2, 1),
+        ([100, 9 * MEGABYTE], 1),
+        ([4 * MEGABYTE] * 4, 2),
     ],
 )
 def test_chunks_have_few_objects_and_few_octets(sizes: list[int], expected: int) -> None:
