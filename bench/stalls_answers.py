@@ -41,7 +41,6 @@ _ANSWERS: dict[str, tuple[str, ...]] = {
     "cluster role of 1000×1000×1000": ("403",),
     "300 names against 20,000 rules": ("403",),
     "rules review of 20,000 rules": ("201", "404"),
-    "60,000 warrants in a review": ("413",),
     "3 MB of unknown fields in reviews": ("413",),
     "impersonation with 150 extra headers": ("403",),
     "CRD with one rule of 5,000 parentheses": ("200", "422"),

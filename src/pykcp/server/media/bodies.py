@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 LIMIT = 3 * 1024 * 1024
 _SMALL = 128 * 1024
 """The weight of what is small by nature, and read on the event loop."""
-_LARGEST_REVIEW = 512 * 1024
+_LARGEST_REVIEW = 3 * 512 * 1024
 """Octets of a review: its answer repeats it, and each group and each extra value is looked at."""
 
 
